@@ -1,0 +1,5 @@
+//! sharebridge copies topics between Kafka clusters through a share group and transactions.
+
+pub mod batch;
+pub mod config;
+pub mod verify;

@@ -1,0 +1,2 @@
+//! sharebridge
+fn main() {}

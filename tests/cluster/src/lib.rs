@@ -1,0 +1,1 @@
+//! Real Apache Kafka clusters for tests, demo and bench.

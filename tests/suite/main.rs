@@ -1,0 +1,2 @@
+//! suite
+fn main() {}
