@@ -1,0 +1,81 @@
+//! Every built-in bound in one place, with the relations between them checked by the compiler.
+//!
+//! What an operator may set lives in `config`; what stands here is the fence around it.
+
+use std::time::Duration;
+
+/// Largest reply frame taken from a broker, bytes. A broker's own cap on one fetch is 55 MiB by default (`fetch.max.bytes`).
+pub const FRAME_BYTES_MAX: usize = 128 << 20;
+
+/// Read buffer of a connection before a frame asks for more, bytes.
+pub const READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// Payloads below this many bytes are copied into a request; larger ones are sent from where they lie.
+pub const COPY_BYTES_MAX: usize = 512;
+
+/// Elements in one array of a reply that we decode ourselves.
+pub const ARRAY_COUNT_MAX: usize = 1 << 20;
+
+/// Requests in flight on one connection.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
+
+/// Produce requests in flight to one leader: enough to hide a round trip, few enough to bound the target's request queue.
+pub const PRODUCE_IN_FLIGHT_MAX: usize = 5;
+
+/// Record batch bytes in one Produce request, unless its first batch alone is larger. Brokers refuse frames over 100 MiB (`socket.request.max.bytes`).
+pub const PRODUCE_BYTES_MAX: usize = 8 << 20;
+
+/// Longest that a broker's throttle time is obeyed before the connection is used again.
+pub const THROTTLE_MAX: Duration = Duration::from_secs(30);
+
+/// Opening a TCP connection.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// Long poll of a share fetch while the member holds nothing.
+pub const FETCH_WAIT_IDLE: Duration = Duration::from_millis(500);
+
+/// Long poll of a share fetch while the member holds records: its own acknowledgements wait behind it.
+pub const FETCH_WAIT_HOLDING: Duration = Duration::from_millis(10);
+
+/// Records asked for in one share fetch. It counts per request, not per partition, so it is far above any window.
+pub const FETCH_RECORDS_MAX: u32 = 200_000;
+
+/// Smallest `MaxBytes` of a share fetch.
+pub const FETCH_BYTES_MIN: usize = 256 << 10;
+
+/// `MaxBytes` of the first share fetch, before the size of records is known.
+pub const FETCH_BYTES_START: usize = 1 << 20;
+
+/// Offset ranges in one ShareAcknowledge request.
+pub const ACKNOWLEDGE_RANGES_MAX: usize = 2_000;
+
+/// A lock is renewed when this fraction of it is over: 1/2 leaves a whole half for a slow answer.
+pub const RENEW_AT_DIVISOR: u32 = 2;
+
+/// First and longest pause between two tries of something that failed.
+pub const RETRY_MIN: Duration = Duration::from_millis(50);
+/// See [`RETRY_MIN`].
+pub const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Pause before a topic partition that is held for a reason of its own is tried again.
+pub const HOLD_RETRY: Duration = Duration::from_secs(10);
+
+/// Leaders and topics of a cluster are asked for again at the latest after this.
+pub const METADATA_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// Transactions that were left open without an answer to EndTxn are asked for again this often at most per try.
+pub const DECIDE_TRIES_MAX: u32 = 20;
+
+/// From this share of the delivery limit on, a record travels in a small transaction of its own (see `DELIVERY.md`).
+pub const FRAGILE_DELIVERIES_DIVISOR: u32 = 2;
+
+/// Records in a transaction of records that are close to their delivery limit.
+pub const FRAGILE_RECORDS_MAX: u64 = 100;
+
+/// The longest wait for the last heartbeat, which leaves the group.
+pub const LEAVE_MAX: Duration = Duration::from_secs(3);
+
+const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
+const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
+const _: () = assert!(FETCH_WAIT_HOLDING.as_millis() < FETCH_WAIT_IDLE.as_millis());

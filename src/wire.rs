@@ -1,0 +1,22 @@
+//! The native Kafka client: exactly the requests that a bridge needs.
+//!
+//! Rings inside, lowest first: [`codec`] (bytes), [`call`] (one request and its reply), [`connection`] (one socket),
+//! [`client`] (which broker), then a file per subject: [`share`], [`produce`], [`transaction`], [`admin`].
+//! Only this folder names `kafka-protocol`.
+
+pub mod admin;
+pub mod backoff;
+pub mod call;
+pub mod client;
+pub mod codec;
+pub mod connection;
+pub mod error;
+pub mod produce;
+pub mod share;
+pub mod transaction;
+pub mod transport;
+pub mod versions;
+
+pub use client::Client;
+pub use connection::Connection;
+pub use error::{Code, WireError};

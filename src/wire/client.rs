@@ -1,0 +1,202 @@
+//! Which broker: bootstrap, metadata, coordinators, and a connection to each broker that is spoken to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kafka_protocol::messages::find_coordinator_response::Coordinator;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
+use kafka_protocol::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
+
+use crate::config::ClusterConfig;
+use crate::wire::backoff::Backoff;
+use crate::wire::connection::Connection;
+use crate::wire::error::{Code, WireError, code_of};
+
+/// Kafka's id of a broker.
+pub type NodeId = i32;
+
+/// A client of one cluster. It belongs to one task, which sees its requests answered or failed; nothing is retried in here
+/// except the choice among bootstrap servers.
+#[derive(Debug)]
+pub struct Client {
+    config: Arc<ClusterConfig>,
+    addresses: HashMap<NodeId, Arc<str>>,
+    connections: HashMap<Arc<str>, Arc<Connection>>,
+    backoffs: HashMap<Arc<str>, Backoff>,
+    controller: NodeId,
+}
+
+/// What the cluster says about a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Name.
+    pub name: String,
+    /// Id: another one after the topic was deleted and created again (KIP-516).
+    pub id: Uuid,
+    /// Leader of each partition by partition number; `None` while there is none.
+    pub leaders: Vec<Option<NodeId>>,
+}
+
+/// What a coordinator coordinates. Source: FindCoordinatorRequest.json.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoordinatorKind {
+    /// A group, by group id.
+    Group = 0,
+    /// Transactions, by transactional id.
+    Transaction = 1,
+}
+
+impl Client {
+    /// A client that has not spoken to anybody yet.
+    pub fn new(config: Arc<ClusterConfig>) -> Self {
+        Self { config, addresses: HashMap::new(), connections: HashMap::new(), backoffs: HashMap::new(), controller: -1 }
+    }
+
+    /// The cluster's name in the configuration.
+    pub fn cluster(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Asks for topics by name; `Err` per topic where the cluster answers with a code.
+    pub async fn topics(&mut self, names: &[String]) -> Result<Vec<Result<TopicInfo, (String, WireError)>>, WireError> {
+        let topics = names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name)))).collect();
+        let request = MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false);
+        let connection = self.anybody().await?;
+        let reply = connection.call(&request).await?;
+        self.learn(&reply);
+        Ok(reply.topics.into_iter().map(|topic| topic_info(topic, &connection)).collect())
+    }
+
+    /// The controller, for requests that create topics.
+    pub async fn controller(&mut self) -> Result<Arc<Connection>, WireError> {
+        let connection = self.anybody().await?;
+        let reply = connection.call(&MetadataRequest::default().with_topics(Some(vec![]))).await?;
+        self.learn(&reply);
+        self.broker(self.controller).await
+    }
+
+    /// A connection to the coordinator of a group or a transactional id.
+    pub async fn coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
+        let request = FindCoordinatorRequest::default()
+            .with_key_type(kind as i8)
+            .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
+        let connection = self.anybody().await?;
+        let mut reply = connection.call(&request).await?;
+        let found = reply.coordinators.pop().ok_or_else(|| self.nobody(format!("coordinator of {key}")))?;
+        if let Some(code) = code_of(found.error_code) {
+            let message = found.error_message.map(|text| text.to_string());
+            return Err(connection.answered("FindCoordinator", key, (code, message)));
+        }
+        let Coordinator { node_id, host, port, .. } = found;
+        self.addresses.insert(node_id.0, format!("{host}:{port}").into());
+        self.broker(node_id.0).await
+    }
+
+    /// A connection to a broker by id.
+    pub async fn broker(&mut self, id: NodeId) -> Result<Arc<Connection>, WireError> {
+        let address = self.address(id)?;
+        self.connect(address).await
+    }
+
+    /// A connection of one's own to a broker, as a share session needs it. The caller pauses between tries.
+    pub async fn dial(&self, id: NodeId) -> Result<Connection, WireError> {
+        Connection::open(&self.config, &self.address(id)?).await
+    }
+
+    /// A connection to any broker that answers: the known ones, then the bootstrap servers.
+    pub async fn anybody(&mut self) -> Result<Arc<Connection>, WireError> {
+        if let Some(connection) = self.connections.values().find(|connection| connection.is_alive()) {
+            return Ok(connection.clone());
+        }
+        let known = self.addresses.values().cloned();
+        let mut candidates: Vec<Arc<str>> = known.chain(self.config.bootstrap.iter().map(|b| b.as_str().into())).collect();
+        candidates.dedup();
+        let mut last = self.nobody("bootstrap server".to_owned());
+        for address in candidates {
+            match self.connect(address).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Forgets what is known about brokers' connections, after one of them gave cause for doubt.
+    pub fn disconnect(&mut self) {
+        self.connections.clear();
+    }
+
+    fn address(&self, id: NodeId) -> Result<Arc<str>, WireError> {
+        self.addresses.get(&id).cloned().ok_or_else(|| self.nobody(format!("address of broker {id}")))
+    }
+
+    async fn connect(&mut self, address: Arc<str>) -> Result<Arc<Connection>, WireError> {
+        if let Some(connection) = self.connections.get(&address).filter(|connection| connection.is_alive()) {
+            return Ok(connection.clone());
+        }
+        let config = &self.config;
+        let fresh = || Backoff::new(config.reconnect_backoff, config.reconnect_backoff_max);
+        match Connection::open(config, &address).await {
+            Ok(connection) => {
+                self.backoffs.remove(&address);
+                let connection = Arc::new(connection);
+                self.connections.insert(address, connection.clone());
+                Ok(connection)
+            }
+            Err(error) => {
+                // Callers try again at once; the pause between two knocks at the same door is kept here.
+                tokio::time::sleep(self.backoffs.entry(address).or_insert_with(fresh).pause()).await;
+                Err(error)
+            }
+        }
+    }
+
+    fn learn(&mut self, reply: &MetadataResponse) {
+        self.addresses = reply.brokers.iter().map(|b| (b.node_id.0, format!("{}:{}", b.host, b.port).into())).collect();
+        self.controller = reply.controller_id.0;
+    }
+
+    fn nobody(&self, what: String) -> WireError {
+        WireError::Nobody { cluster: self.config.name.as_str().into(), what }
+    }
+}
+
+fn topic_name(name: &str) -> TopicName {
+    TopicName(StrBytes::from_string(name.to_owned()))
+}
+
+fn topic_info(topic: MetadataResponseTopic, connection: &Connection) -> Result<TopicInfo, (String, WireError)> {
+    let name = topic.name.map(|name| name.to_string()).unwrap_or_default();
+    if let Some(code) = code_of(topic.error_code) {
+        let error = connection.answered("Metadata", &format!("topic {name}"), (code, None));
+        return Err((name, error));
+    }
+    let mut leaders = vec![None; topic.partitions.len()];
+    for partition in topic.partitions {
+        let slot = usize::try_from(partition.partition_index).ok().and_then(|index| leaders.get_mut(index));
+        if let Some(slot) = slot {
+            *slot = Some(partition.leader_id.0).filter(|id| *id >= 0);
+        }
+    }
+    Ok(TopicInfo { name, id: topic.topic_id, leaders })
+}
+
+/// Whether an error code means: somebody else leads or coordinates now, or will soon; ask who, and try again.
+pub fn asks_for_refresh(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NotLeaderOrFollower
+            | Code::FencedLeaderEpoch
+            | Code::UnknownLeaderEpoch
+            | Code::LeaderNotAvailable
+            | Code::UnknownTopicOrPartition
+            | Code::UnknownTopicId
+            | Code::NotCoordinator
+            | Code::CoordinatorNotAvailable
+            | Code::CoordinatorLoadInProgress
+            | Code::ReplicaNotAvailable
+    )
+}
