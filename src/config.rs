@@ -1,1 +1,92 @@
-//! config
+//! The configuration: TOML whose dotted keys are Kafka's own property names, validated into domain types.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A validated configuration file: every value is in its range and nothing contradicts anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What concerns the process as a whole.
+    pub bridge: BridgeConfig,
+    /// The flows, at least one, in the order of the file; names are unique.
+    pub flows: Vec<FlowConfig>,
+}
+
+/// Settings of the process, from the table `[bridge]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgeConfig {
+    /// Where the status server listens: `status.address`.
+    pub status_address: SocketAddr,
+    /// Longest time for flows to finish what they hold at shutdown: `drain.timeout.ms`.
+    pub drain: Duration,
+    /// Directives for tracing's `EnvFilter`: `log.level`.
+    pub log_level: String,
+    /// Shape of a log line: `log.format`.
+    pub log_format: LogFormat,
+}
+
+/// Shape of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How to reach one Kafka cluster, from a table `[clusters.<name>]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// The name of the table.
+    pub name: String,
+    /// First brokers to ask, each `host:port` with IPv6 hosts in brackets; at least one: `bootstrap.servers`.
+    pub bootstrap: Vec<String>,
+    /// Name of this client in the broker's logs and quotas: `client.id`.
+    pub client_id: String,
+    /// Longest wait for the answer to one request: `request.timeout.ms`.
+    pub request_timeout: Duration,
+    /// First wait before connecting again: `reconnect.backoff.ms`.
+    pub reconnect_backoff: Duration,
+    /// Longest wait before connecting again, at least `reconnect_backoff`: `reconnect.backoff.max.ms`.
+    pub reconnect_backoff_max: Duration,
+}
+
+/// One flow of topics from a source to a sink, from a table `[flows.<name>]` over `[defaults]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowConfig {
+    /// The name of the table: 1 to 100 characters of `A-Z a-z 0-9 . _ -`.
+    pub name: String,
+    /// The cluster that is read: `source.cluster`.
+    pub source: Arc<ClusterConfig>,
+    /// The cluster that is written, never the source: `sink.cluster`.
+    pub sink: Arc<ClusterConfig>,
+    /// Topics to copy, at least one, without duplicates: `topics.names`.
+    pub topics: Vec<String>,
+    /// The share group on the source.
+    pub group: GroupConfig,
+    /// Members of the group that this process runs: `lanes.count`.
+    pub lanes: u32,
+    /// Bytes of records that the lanes of this flow may hold together: `memory.max.bytes`.
+    pub memory_bytes: u64,
+    /// Longest time for one transaction on the sink: `transaction.timeout.ms`.
+    pub transaction_timeout: Duration,
+}
+
+/// A share group and what the broker shall hold it to (KIP-932, KIP-1302).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// The group's id: `share.group.id`.
+    pub id: String,
+    /// How long an acquired record stays ours without renewal: `share.acquisition.lock.timeout.ms`.
+    pub lock: Duration,
+    /// Deliveries of a record before the broker archives it: `share.max.delivery.count`.
+    pub delivery_count_max: u32,
+    /// Records of one partition that may be in flight: `share.partition.max.record.locks`.
+    pub record_locks_max: u32,
+    /// Where a new group starts, in Kafka's words `earliest`, `latest` or `by_duration:<ISO-8601>`:
+    /// `share.auto.offset.reset`.
+    pub offset_reset: String,
+}
