@@ -2,4 +2,6 @@
 
 pub mod batch;
 pub mod config;
+pub mod limits;
 pub mod verify;
+pub mod wire;

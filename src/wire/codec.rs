@@ -38,9 +38,12 @@ impl Frame {
     pub fn finish(mut self) -> Outgoing {
         let size = u32::try_from(self.size()).expect("requests are bounded by PRODUCE_BYTES_MAX");
         self.chunks.push_back(self.tail.freeze());
-        self.chunks.push_front(Bytes::copy_from_slice(&size.to_be_bytes()));
+        self.chunks
+            .push_front(Bytes::copy_from_slice(&size.to_be_bytes()));
         self.chunks.retain(|chunk| !chunk.is_empty());
-        Outgoing { chunks: self.chunks }
+        Outgoing {
+            chunks: self.chunks,
+        }
     }
 }
 
@@ -61,12 +64,17 @@ impl Buf for Outgoing {
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let filled = self.chunks.iter().zip(slices);
-        filled.map(|(chunk, slice)| *slice = IoSlice::new(chunk)).count()
+        filled
+            .map(|(chunk, slice)| *slice = IoSlice::new(chunk))
+            .count()
     }
 
     fn advance(&mut self, mut count: usize) {
         while count > 0 {
-            let front = self.chunks.front_mut().expect("Buf's contract: never past the end");
+            let front = self
+                .chunks
+                .front_mut()
+                .expect("Buf's contract: never past the end");
             let step = count.min(front.len());
             front.advance(step);
             count -= step;
@@ -90,7 +98,9 @@ pub trait Put: BufMut {
 
     /// The length of a compact array, string or byte field.
     fn put_compact_len(&mut self, len: usize) {
-        self.put_uvarint(u32::try_from(len + 1).expect("request fields are bounded far below 4 GiB"));
+        self.put_uvarint(
+            u32::try_from(len + 1).expect("request fields are bounded far below 4 GiB"),
+        );
     }
 
     /// A compact string.
@@ -164,7 +174,11 @@ impl Reader {
     }
 
     fn need(&self, count: usize, what: &'static str) -> Result<(), ReadError> {
-        if self.rest.len() < count { Err(ReadError::Short(what)) } else { Ok(()) }
+        if self.rest.len() < count {
+            Err(ReadError::Short(what))
+        } else {
+            Ok(())
+        }
     }
 
     /// A uuid.
@@ -198,13 +212,20 @@ impl Reader {
 
     /// A compact string; null is `None`.
     pub fn compact_str(&mut self) -> Result<Option<String>, ReadError> {
-        let Some(len) = (self.uvarint()? as usize).checked_sub(1) else { return Ok(None) };
+        let Some(len) = (self.uvarint()? as usize).checked_sub(1) else {
+            return Ok(None);
+        };
         self.need(len, "string")?;
-        String::from_utf8(self.rest.split_to(len).to_vec()).map(Some).map_err(|_| ReadError::Text)
+        String::from_utf8(self.rest.split_to(len).to_vec())
+            .map(Some)
+            .map_err(|_| ReadError::Text)
     }
 
     /// A compact array; null reads as empty. `element` reads one element, whose tagged fields it skips itself.
-    pub fn array<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T, ReadError>) -> Result<Vec<T>, ReadError> {
+    pub fn array<T>(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<T, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
         let count = (self.uvarint()? as usize).saturating_sub(1);
         if count > ARRAY_COUNT_MAX || count > self.rest.len() {
             return Err(ReadError::Array(count));

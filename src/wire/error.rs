@@ -63,7 +63,9 @@ pub enum WireError {
         cause: String,
     },
     /// Broker and bridge have no version of the request in common.
-    #[error("{place}: this broker offers {api} in versions {theirs}, sharebridge needs {ours}: {remedy}")]
+    #[error(
+        "{place}: this broker offers {api} in versions {theirs}, sharebridge needs {ours}: {remedy}"
+    )]
     Unsupported {
         /// Where: cluster and address.
         place: Place,
@@ -101,7 +103,11 @@ pub enum WireError {
 }
 
 fn detail(message: &Option<String>) -> String {
-    message.as_ref().filter(|text| !text.is_empty()).map(|text| format!(": {text}")).unwrap_or_default()
+    message
+        .as_ref()
+        .filter(|text| !text.is_empty())
+        .map(|text| format!(": {text}"))
+        .unwrap_or_default()
 }
 
 impl WireError {
