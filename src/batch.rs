@@ -5,6 +5,7 @@
 
 mod compress;
 mod error;
+mod forward;
 mod header;
 mod offsets;
 mod records;
@@ -15,6 +16,7 @@ use bytes::{Buf, Bytes};
 
 pub use compress::Codec;
 pub use error::BatchError;
+pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};
 pub use offsets::OffsetRange;
 
 /// Where the timestamps of a batch come from.
