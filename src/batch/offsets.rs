@@ -1,0 +1,61 @@
+//! Ranges of offsets.
+
+use std::fmt;
+
+/// Offsets `first..=last` of one partition; both ends belong to it, as in Kafka's share requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OffsetRange {
+    /// The first offset.
+    pub first: i64,
+    /// The last offset, not before the first.
+    pub last: i64,
+}
+
+impl OffsetRange {
+    /// Whether `ranges` (ascending, disjoint, possibly adjacent) hold every offset of this one.
+    pub fn is_covered_by(&self, ranges: &[OffsetRange]) -> bool {
+        let mut next = self.first;
+        for range in ranges {
+            if range.first > next {
+                return false;
+            }
+            if range.last >= self.last {
+                return true;
+            }
+            next = next.max(range.last + 1);
+        }
+        false
+    }
+}
+
+impl fmt::Display for OffsetRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..={}", self.first, self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(ends: &[(i64, i64)]) -> Vec<OffsetRange> {
+        ends.iter()
+            .map(|&(first, last)| OffsetRange { first, last })
+            .collect()
+    }
+
+    #[test]
+    fn covered_across_adjacent_ranges_but_not_across_a_hole() {
+        let batch = OffsetRange {
+            first: 10,
+            last: 19,
+        };
+        assert!(batch.is_covered_by(&ranges(&[(10, 19)])));
+        assert!(batch.is_covered_by(&ranges(&[(0, 5), (8, 14), (15, 30)])));
+        assert!(batch.is_covered_by(&ranges(&[(0, i64::MAX)])));
+        assert!(!batch.is_covered_by(&ranges(&[(10, 14), (16, 30)])));
+        assert!(!batch.is_covered_by(&ranges(&[(11, 19)])));
+        assert!(!batch.is_covered_by(&ranges(&[(10, 18)])));
+        assert!(!batch.is_covered_by(&[]));
+    }
+}
