@@ -2,6 +2,10 @@
 
 pub mod batch;
 pub mod config;
+pub mod health;
 pub mod limits;
+pub mod metrics;
+pub mod settle;
+pub mod source;
 pub mod verify;
 pub mod wire;

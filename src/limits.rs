@@ -63,6 +63,15 @@ pub const HOLD_RETRY: Duration = Duration::from_secs(10);
 /// Leaders and topics of a cluster are asked for again at the latest after this.
 pub const METADATA_AGE_MAX: Duration = Duration::from_secs(60);
 
+/// Something unknown or moved is asked for again after this.
+pub const METADATA_SOON: Duration = Duration::from_millis(500);
+
+/// Arrivals that wait for a lane. A reader sends one for each fetch asked of it, so this is far above the brokers of a cluster.
+pub const ARRIVALS_MAX: usize = 1024;
+
+/// Commands that wait for a reader.
+pub const COMMANDS_MAX: usize = 16;
+
 /// Transactions that were left open without an answer to EndTxn are asked for again this often at most per try.
 pub const DECIDE_TRIES_MAX: u32 = 20;
 

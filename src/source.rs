@@ -100,7 +100,9 @@ pub struct Hold {
 impl Hold {
     /// Holds `ranges`: ascending, not overlapping.
     pub fn new(ranges: Vec<OffsetRange>) -> Self {
-        Self { ranges: Mutex::new(ranges) }
+        Self {
+            ranges: Mutex::new(ranges),
+        }
     }
 
     /// What is ours now.
@@ -124,7 +126,9 @@ impl Hold {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<OffsetRange>> {
-        self.ranges.lock().expect("no code panics while it holds this lock")
+        self.ranges
+            .lock()
+            .expect("no code panics while it holds this lock")
     }
 }
 

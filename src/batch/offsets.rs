@@ -12,6 +12,11 @@ pub struct OffsetRange {
 }
 
 impl OffsetRange {
+    /// How many offsets there are; 0 if the last comes before the first.
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.last.saturating_sub(self.first).saturating_add(1)).unwrap_or(0)
+    }
+
     /// Whether `ranges` (ascending, disjoint, possibly adjacent) hold every offset of this one.
     pub fn is_covered_by(&self, ranges: &[OffsetRange]) -> bool {
         let mut next = self.first;

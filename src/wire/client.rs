@@ -132,13 +132,20 @@ impl Client {
 
     /// A connection to a broker by id.
     pub async fn broker(&mut self, id: NodeId) -> Result<Arc<Connection>, WireError> {
-        let address = self.address(id)?;
+        let address = self
+            .address_of(id)
+            .ok_or_else(|| self.nobody(format!("address of broker {id}")))?;
         self.connect(address).await
     }
 
-    /// A connection of one's own to a broker, as a share session needs it. The caller pauses between tries.
-    pub async fn dial(&self, id: NodeId) -> Result<Connection, WireError> {
-        Connection::open(&self.config, &self.address(id)?).await
+    /// `host:port` of a broker, where it is known.
+    pub fn address_of(&self, id: NodeId) -> Option<Arc<str>> {
+        self.addresses.get(&id).cloned()
+    }
+
+    /// The bootstrap servers, comma-separated.
+    pub fn bootstrap(&self) -> String {
+        self.config.bootstrap.join(",")
     }
 
     /// A connection to any broker that answers: the known ones, then the bootstrap servers.
@@ -168,13 +175,6 @@ impl Client {
     /// Forgets what is known about brokers' connections, after one of them gave cause for doubt.
     pub fn disconnect(&mut self) {
         self.connections.clear();
-    }
-
-    fn address(&self, id: NodeId) -> Result<Arc<str>, WireError> {
-        self.addresses
-            .get(&id)
-            .cloned()
-            .ok_or_else(|| self.nobody(format!("address of broker {id}")))
     }
 
     async fn connect(&mut self, address: Arc<str>) -> Result<Arc<Connection>, WireError> {

@@ -1,0 +1,148 @@
+//! The share group's configs: set before the first member joins, and read back.
+//!
+//! The lock time, the delivery limit and the start position belong to the group, not to a member (KIP-932, KIP-1302), and the start
+//! position is looked at only once. So nobody joins before they are as configured.
+
+use crate::config::GroupConfig;
+use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs};
+use crate::wire::{Client, WireError};
+
+/// Why a group is not as configured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// The cluster did not answer, or not yet: try again.
+    #[error(transparent)]
+    Cluster(WireError),
+    /// The cluster refuses the configs.
+    #[error(
+        "{cause}\nThe share group {group} needs other configs than it has ({differences}). An administrator can set them with:\n  {command}"
+    )]
+    Refused {
+        /// The group.
+        group: String,
+        /// What differs.
+        differences: String,
+        /// What an administrator has to run.
+        command: String,
+        /// The cluster's answer.
+        cause: WireError,
+    },
+    /// The cluster took the configs and still shows others: an upper bound of the broker is below them.
+    #[error(
+        "cluster {cluster} took the configs of share group {group}, but these are in force: {differences}. Lower the values, or raise the broker's bounds (group.share.max...)"
+    )]
+    Clamped {
+        /// The cluster.
+        cluster: String,
+        /// The group.
+        group: String,
+        /// What differs.
+        differences: String,
+    },
+}
+
+/// What the group must be set to.
+pub fn wanted(group: &GroupConfig) -> Configs {
+    [
+        ("share.auto.offset.reset", group.offset_reset.clone()),
+        ("share.isolation.level", "read_committed".to_owned()),
+        (
+            "share.record.lock.duration.ms",
+            group.lock.as_millis().to_string(),
+        ),
+        (
+            "share.delivery.count.limit",
+            group.delivery_count_max.to_string(),
+        ),
+        (
+            "share.partition.max.record.locks",
+            group.record_locks_max.to_string(),
+        ),
+        ("share.renew.acknowledge.enable", "true".to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// Brings the group's configs to what is wanted. Where they are so already, no right to alter is needed.
+pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), GroupError> {
+    let wanted = wanted(group);
+    let found = describe_configs(client, Resource::Group, &group.id)
+        .await
+        .map_err(GroupError::Cluster)?;
+    let differing = differing(&wanted, &found);
+    if differing.is_empty() {
+        return Ok(());
+    }
+    match set_group_configs(client, &group.id, &differing).await {
+        Ok(()) => {
+            tracing::info!(group = group.id, configs = %list(&differing), "group configs set")
+        }
+        Err(cause) if cause.code().is_none_or(|code| code.is_retriable()) => {
+            return Err(GroupError::Cluster(cause));
+        }
+        Err(cause) => {
+            return Err(GroupError::Refused {
+                group: group.id.clone(),
+                differences: describe(&differing, &found),
+                command: command(client, &group.id, &differing),
+                cause,
+            });
+        }
+    }
+    confirm(client, group, &wanted).await
+}
+
+async fn confirm(
+    client: &mut Client,
+    group: &GroupConfig,
+    wanted: &Configs,
+) -> Result<(), GroupError> {
+    let found = describe_configs(client, Resource::Group, &group.id)
+        .await
+        .map_err(GroupError::Cluster)?;
+    let differing = differing(wanted, &found);
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let differences = describe(&differing, &found);
+    Err(GroupError::Clamped {
+        cluster: client.cluster().to_owned(),
+        group: group.id.clone(),
+        differences,
+    })
+}
+
+fn differing(wanted: &Configs, found: &Configs) -> Configs {
+    let differs = |(name, value): &(&String, &String)| found.get(*name) != Some(*value);
+    wanted
+        .iter()
+        .filter(differs)
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn describe(differing: &Configs, found: &Configs) -> String {
+    let one = |(name, value): (&String, &String)| match found.get(name) {
+        Some(now) => format!("{name} is {now}, wanted {value}"),
+        None => format!("{name} is unknown to the broker, wanted {value}"),
+    };
+    differing.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn command(client: &Client, group: &str, differing: &Configs) -> String {
+    format!(
+        "kafka-configs.sh --bootstrap-server {} --alter --entity-type groups --entity-name {group} --add-config {}",
+        client.bootstrap(),
+        list(differing)
+    )
+}
+
+fn list(configs: &Configs) -> String {
+    configs
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(",")
+}

@@ -1,0 +1,153 @@
+//! Membership in the share group: a task that sends heartbeats and tells the assignment.
+//!
+//! Source: KIP-932, ShareGroupHeartbeat v1. A member id is kept for the life of the member; after fencing it joins again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use crate::config::ClusterConfig;
+use crate::health::Health;
+use crate::limits::LEAVE_MAX;
+use crate::source::share::session::Key;
+use crate::wire::backoff::Backoff;
+use crate::wire::client::CoordinatorKind;
+use crate::wire::error::code_of;
+use crate::wire::share::{assigned, heartbeat};
+use crate::wire::{Client, Code, WireError};
+
+const JOIN: i32 = 0;
+const LEAVE: i32 = -1;
+
+/// The partitions that the coordinator gave us; `None` until it has.
+pub type Assignment = Option<BTreeSet<Key>>;
+
+/// A member of a share group.
+#[derive(Debug)]
+pub struct Membership {
+    client: Client,
+    group: String,
+    member: String,
+    topics: Vec<String>,
+    epoch: i32,
+    assignment: watch::Sender<Assignment>,
+    health: Health,
+}
+
+impl Membership {
+    /// A member that has not joined yet, and where its assignment can be watched.
+    pub fn new(
+        cluster: Arc<ClusterConfig>,
+        (group, member): (&str, &str),
+        topics: Vec<String>,
+        health: Health,
+    ) -> (Self, watch::Receiver<Assignment>) {
+        let (assignment, watched) = watch::channel(None);
+        let membership = Self {
+            client: Client::new(cluster),
+            group: group.to_owned(),
+            member: member.to_owned(),
+            topics,
+            epoch: JOIN,
+            assignment,
+            health,
+        };
+        (membership, watched)
+    }
+
+    /// Sends heartbeats until `leave` is told or dropped, then leaves the group.
+    pub async fn run(mut self, mut leave: oneshot::Receiver<()>) {
+        let mut backoff = Backoff::default();
+        loop {
+            let beat = self.beat();
+            let pause = tokio::select! {
+                beaten = beat => match beaten {
+                    Ok(interval) => {
+                        backoff.reset();
+                        self.health.well("share group");
+                        interval
+                    }
+                    Err(error) => self.on_error(&error, &mut backoff),
+                },
+                _ = &mut leave => break,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                _ = &mut leave => break,
+            }
+        }
+        self.leave().await;
+    }
+
+    /// One heartbeat; returns the pause until the next.
+    async fn beat(&mut self) -> Result<Duration, WireError> {
+        let topics = (self.epoch == JOIN).then_some(&self.topics[..]);
+        let request = heartbeat(&self.group, &self.member, (self.epoch, topics));
+        let connection = self
+            .client
+            .coordinator(CoordinatorKind::Group, &self.group)
+            .await?;
+        let reply = connection.call(&request).await?;
+        if let Some(code) = code_of(reply.error_code) {
+            let message = reply.error_message.map(|words| words.to_string());
+            return Err(connection.answered(
+                "ShareGroupHeartbeat",
+                &format!("group {}", self.group),
+                (code, message),
+            ));
+        }
+        self.epoch = reply.member_epoch;
+        if let Some(assignment) = &reply.assignment {
+            let partitions: BTreeSet<Key> = assigned(assignment).into_iter().collect();
+            tracing::info!(
+                group = self.group,
+                epoch = self.epoch,
+                partitions = partitions.len(),
+                "assignment"
+            );
+            self.assignment.send_replace(Some(partitions));
+        }
+        Ok(Duration::from_millis(
+            u64::try_from(reply.heartbeat_interval_ms)
+                .unwrap_or(0)
+                .max(100),
+        ))
+    }
+
+    fn on_error(&mut self, error: &WireError, backoff: &mut Backoff) -> Duration {
+        match error.code() {
+            Some(Code::UnknownMemberId | Code::FencedMemberEpoch) => {
+                tracing::info!(group = self.group, "fenced: joining again");
+                self.epoch = JOIN;
+            }
+            Some(Code::CoordinatorLoadInProgress | Code::CoordinatorNotAvailable | Code::NotCoordinator) => {}
+            Some(Code::GroupIdNotFound | Code::InconsistentGroupProtocol) => self.health.trouble(
+                "share group",
+                format_args!(
+                    "{error}: a group of this id and another type exists (Kafka Connect names its groups connect-<name>); \
+                     choose another share.group.id, or delete that group if nobody needs it"
+                ),
+            ),
+            Some(_) | None => self.health.trouble("share group", error),
+        }
+        backoff.pause()
+    }
+
+    async fn leave(&mut self) {
+        if self.epoch == JOIN {
+            return;
+        }
+        self.epoch = LEAVE;
+        if !matches!(
+            tokio::time::timeout(LEAVE_MAX, self.beat()).await,
+            Ok(Ok(_))
+        ) {
+            tracing::warn!(
+                group = self.group,
+                "left without saying so: the coordinator finds out when the session ends"
+            );
+        }
+    }
+}

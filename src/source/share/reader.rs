@@ -1,0 +1,324 @@
+//! The driver of one share session: a task for each broker that leads partitions of ours.
+//!
+//! It owns the connection and has one request in flight at a time, as a share session demands. Whatever was handed to the lane
+//! and not settled yet, it renews.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::config::{ClusterConfig, GroupConfig};
+use crate::health::Health;
+use crate::limits::{FETCH_WAIT_HOLDING, FETCH_WAIT_IDLE};
+use crate::metrics::FlowMetrics;
+use crate::source::share::acquire::{Lot, lots};
+use crate::source::share::pace::Pace;
+use crate::source::share::session::{Key, ShareSession};
+use crate::source::{Hold, Parcel, Settled, TopicPartition};
+use crate::wire::backoff::Backoff;
+use crate::wire::share::{ShareFetched, SharePartitionFetched, SharePartitionRequest};
+use crate::wire::{Code, Connection, WireError};
+
+mod acknowledge;
+
+/// What a lane asks of a reader.
+#[derive(Debug)]
+pub enum Command {
+    /// The partitions to fetch from, with the names of their topics, and where the broker is.
+    Follow {
+        address: Arc<str>,
+        partitions: BTreeSet<Key>,
+        names: HashMap<Uuid, Arc<str>>,
+    },
+    /// Fetch once; an [`Arrival`] follows in any case.
+    Fetch { bytes_max: usize },
+    /// Acknowledge, and renew these holds no longer.
+    Settle {
+        partitions: Vec<SharePartitionRequest>,
+        holds: Vec<Arc<Hold>>,
+        done: oneshot::Sender<Settled>,
+    },
+    /// Close the session and end.
+    Close { done: oneshot::Sender<u64> },
+}
+
+/// What a fetch brought.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The broker.
+    pub node: i32,
+    /// Empty where there was nothing.
+    pub parcels: Vec<Parcel>,
+    /// Whether leaders have moved: ask for metadata.
+    pub stale: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Reader {
+    node: i32,
+    cluster: Arc<ClusterConfig>,
+    group: GroupConfig,
+    address: Arc<str>,
+    names: HashMap<Uuid, Arc<str>>,
+    connection: Option<Connection>,
+    session: ShareSession,
+    lock: Duration,
+    pace: Pace,
+    /// The lane's wish for a fetch, in bytes.
+    asked: Option<usize>,
+    not_before: Instant,
+    backoff: Backoff,
+    arrivals: mpsc::Sender<Arrival>,
+    health: Health,
+    metrics: FlowMetrics,
+}
+
+/// What a reader is made of.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The source cluster.
+    pub cluster: Arc<ClusterConfig>,
+    /// The share group.
+    pub group: GroupConfig,
+    /// Our member id.
+    pub member: String,
+    /// Where arrivals go.
+    pub arrivals: mpsc::Sender<Arrival>,
+    /// Where troubles are told.
+    pub health: Health,
+    /// What is counted.
+    pub metrics: FlowMetrics,
+}
+
+impl Reader {
+    /// A reader for a broker, not connected yet.
+    pub fn new(node: i32, context: Context) -> Self {
+        let backoff = Backoff::new(
+            context.cluster.reconnect_backoff,
+            context.cluster.reconnect_backoff_max,
+        );
+        Self {
+            node,
+            address: "".into(),
+            names: HashMap::new(),
+            connection: None,
+            session: ShareSession::new(&context.group.id, &context.member),
+            lock: context.group.lock,
+            pace: Pace::new(context.group.record_locks_max),
+            asked: None,
+            not_before: Instant::now(),
+            backoff,
+            cluster: context.cluster,
+            group: context.group,
+            arrivals: context.arrivals,
+            health: context.health,
+            metrics: context.metrics,
+        }
+    }
+
+    /// Serves commands and renews locks until told to close, or until the lane is gone.
+    pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        loop {
+            let (renew_at, fetch_at) = (self.session.renew_at(), self.fetch_at());
+            tokio::select! {
+                biased;
+                () = at(renew_at) => self.renew().await,
+                command = commands.recv() => match command {
+                    Some(Command::Follow { address, partitions, names }) => self.follow(address, partitions, names),
+                    Some(Command::Fetch { bytes_max }) => self.asked = Some(bytes_max),
+                    Some(Command::Settle { partitions, holds, done }) => {
+                        let settled = self.settle(partitions).await;
+                        holds.iter().for_each(|hold| self.session.let_go(hold));
+                        // A lane that was dropped does not wait for the answer.
+                        let _ = done.send(settled);
+                    }
+                    Some(Command::Close { done }) => {
+                        let _ = done.send(self.close().await);
+                        return;
+                    }
+                    None => return,
+                },
+                () = at(fetch_at) => self.serve_fetch().await,
+            }
+        }
+    }
+
+    /// When the fetch that the lane has asked for is to be sent.
+    fn fetch_at(&self) -> Option<Instant> {
+        self.asked.map(|_| self.not_before)
+    }
+
+    fn follow(
+        &mut self,
+        address: Arc<str>,
+        partitions: BTreeSet<Key>,
+        names: HashMap<Uuid, Arc<str>>,
+    ) {
+        if address != self.address && !self.session.is_holding() {
+            self.connection = None;
+            self.session.on_disconnected();
+        }
+        self.address = address;
+        self.names.extend(names);
+        self.session.want(partitions);
+    }
+
+    async fn serve_fetch(&mut self) {
+        let Some(bytes_max) = self.asked.take() else {
+            return;
+        };
+        let arrival = match self.fetch(bytes_max).await {
+            Ok((parcels, stale)) => {
+                self.health
+                    .well(format_args!("source broker {}", self.node));
+                Arrival {
+                    node: self.node,
+                    parcels,
+                    stale,
+                }
+            }
+            Err(error) => {
+                self.on_error(&error);
+                Arrival {
+                    node: self.node,
+                    parcels: vec![],
+                    stale: true,
+                }
+            }
+        };
+        if arrival.stale && arrival.parcels.is_empty() {
+            self.not_before = Instant::now() + self.backoff.pause();
+        } else {
+            self.backoff.reset();
+        }
+        // Only a lane that was dropped does not listen.
+        let _ = self.arrivals.send(arrival).await;
+    }
+
+    async fn fetch(&mut self, bytes_max: usize) -> Result<(Vec<Parcel>, bool), WireError> {
+        let wait = if self.session.is_holding() {
+            FETCH_WAIT_HOLDING
+        } else {
+            FETCH_WAIT_IDLE
+        };
+        let request = self.session.fetch(
+            self.pace.bytes_max(bytes_max, self.session.wanted().len()),
+            wait,
+        );
+        let asked_at = Instant::now();
+        let connection = self.connected().await?;
+        let patience = connection.request_timeout + wait;
+        let reply = connection.send(&request).await?.reply(patience).await?;
+        if let Some(code) = reply.error {
+            let what = format!("group {}", request.group);
+            return Err(connection.answered("ShareFetch", &what, (code, reply.message)));
+        }
+        self.session.on_fetched();
+        Ok(self.receive(reply, asked_at))
+    }
+
+    async fn connected(&mut self) -> Result<&Connection, WireError> {
+        if !self.connection.as_ref().is_some_and(Connection::is_alive) {
+            self.connection = None;
+            self.session.on_disconnected();
+            self.connection = Some(Connection::open(&self.cluster, &self.address).await?);
+        }
+        Ok(self.connection.as_ref().expect("set just above"))
+    }
+
+    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> (Vec<Parcel>, bool) {
+        if let Ok(lock_ms @ 1..) = u64::try_from(reply.lock_ms) {
+            self.lock = Duration::from_millis(lock_ms);
+        }
+        let (mut parcels, mut stale) = (vec![], false);
+        for partition in reply.partitions {
+            let Some(topic) = self.names.get(&partition.topic).cloned() else {
+                continue;
+            };
+            let at = TopicPartition {
+                topic,
+                partition: partition.partition,
+            };
+            match partition.error {
+                None => self.health.well(&at),
+                Some(code) => {
+                    stale = true;
+                    let words = partition.message.as_deref().unwrap_or_default();
+                    self.health.trouble(
+                        &at,
+                        format_args!("the source's broker {} answers: {code} {words}", self.node),
+                    );
+                }
+            }
+            parcels.extend(self.accept(at, partition, asked_at));
+        }
+        (parcels, stale)
+    }
+
+    fn accept(
+        &mut self,
+        at: TopicPartition,
+        fetched: SharePartitionFetched,
+        asked_at: Instant,
+    ) -> Vec<Parcel> {
+        let key = (fetched.topic, fetched.partition);
+        let acquired: u64 = fetched
+            .acquired
+            .iter()
+            .map(|acquired| acquired.range.count())
+            .sum();
+        let again = fetched
+            .acquired
+            .iter()
+            .filter(|acquired| acquired.delivery_count > 1);
+        self.metrics.acquired.inc_by(acquired);
+        self.metrics
+            .redelivered
+            .inc_by(again.map(|acquired| acquired.range.count()).sum());
+        self.pace.on_fetched(acquired, fetched.records.len());
+        let lots = lots(
+            &fetched.acquired,
+            &fetched.records,
+            self.group.delivery_count_max,
+        );
+        let parcel = |lot: Lot| Parcel {
+            at: at.clone(),
+            topic_id: fetched.topic,
+            leader: self.node,
+            records: lot.records,
+            hold: self.session.hold(key, lot.ranges, (asked_at, self.lock)),
+            delivery_count: lot.delivery_count,
+            fragile: lot.fragile,
+        };
+        lots.into_iter().map(parcel).collect()
+    }
+
+    /// After a failed exchange: a session that the broker does not know is opened anew and keeps its locks; after anything else
+    /// that leaves doubt the connection ends, and the broker releases what was held.
+    fn on_error(&mut self, error: &WireError) {
+        self.health
+            .trouble(format_args!("source broker {}", self.node), error);
+        match error.code() {
+            Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch) => {
+                self.session.reopen()
+            }
+            Some(_) => {}
+            None => {
+                self.connection = None;
+                self.session.on_disconnected();
+            }
+        }
+    }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,404 @@
+//! A share session with one broker: its epoch, its partitions, and what it holds (pure).
+//!
+//! Source: KIP-932. A session is bound to a connection; epoch 0 opens it, every request counts one up, -1 closes it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::batch::OffsetRange;
+use crate::limits::{ACKNOWLEDGE_RANGES_MAX, FETCH_RECORDS_MAX, RENEW_AT_DIVISOR};
+use crate::source::Hold;
+use crate::wire::share::{
+    AcknowledgeType, Acknowledgement, ShareAcknowledge, ShareFetch, SharePartitionRequest,
+};
+
+/// A topic partition by topic id, as share requests name it.
+pub type Key = (Uuid, i32);
+
+const OPEN: i32 = 0;
+const CLOSE: i32 = -1;
+
+/// See the module.
+#[derive(Debug)]
+pub struct ShareSession {
+    group: String,
+    member: String,
+    epoch: i32,
+    wanted: BTreeSet<Key>,
+    joined: BTreeSet<Key>,
+    holdings: Vec<Holding>,
+}
+
+/// What one parcel keeps locked at the broker.
+#[derive(Debug)]
+struct Holding {
+    key: Key,
+    hold: Arc<Hold>,
+    renew_at: Instant,
+}
+
+impl ShareSession {
+    /// A session that is not open yet.
+    pub fn new(group: &str, member: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            member: member.to_owned(),
+            epoch: OPEN,
+            wanted: BTreeSet::new(),
+            joined: BTreeSet::new(),
+            holdings: vec![],
+        }
+    }
+
+    /// Sets the partitions to fetch from; the next fetch tells the broker.
+    pub fn want(&mut self, partitions: BTreeSet<Key>) {
+        self.wanted = partitions;
+    }
+
+    /// Partitions that are fetched from.
+    pub fn wanted(&self) -> &BTreeSet<Key> {
+        &self.wanted
+    }
+
+    /// The next fetch. On an open session it lists only what has changed.
+    pub fn fetch(&self, bytes_max: usize, wait: Duration) -> ShareFetch {
+        let add = self
+            .wanted
+            .difference(&self.joined)
+            .map(|key| request(*key, vec![]));
+        ShareFetch {
+            group: self.group.clone(),
+            member: self.member.clone(),
+            epoch: self.epoch,
+            wait_ms: i32::try_from(wait.as_millis()).unwrap_or(i32::MAX),
+            bytes_max: i32::try_from(bytes_max).unwrap_or(i32::MAX),
+            records_max: FETCH_RECORDS_MAX.cast_signed(),
+            add: add.collect(),
+            forget: self.joined.difference(&self.wanted).copied().collect(),
+        }
+    }
+
+    /// The broker has answered a fetch: it knows our partitions now.
+    pub fn on_fetched(&mut self) {
+        self.joined = self.wanted.clone();
+        self.count_up();
+    }
+
+    /// Holds acquired ranges of a partition whose locks were taken at `asked_at` at the earliest, for `lock`.
+    pub fn hold(
+        &mut self,
+        key: Key,
+        ranges: Vec<OffsetRange>,
+        (asked_at, lock): (Instant, Duration),
+    ) -> Arc<Hold> {
+        let hold = Arc::new(Hold::new(ranges));
+        let renew_at = asked_at + lock / RENEW_AT_DIVISOR;
+        self.holdings.push(Holding {
+            key,
+            hold: hold.clone(),
+            renew_at,
+        });
+        hold
+    }
+
+    /// Whether anything is held.
+    pub fn is_holding(&self) -> bool {
+        !self.holdings.is_empty()
+    }
+
+    /// A parcel is settled: its locks are no longer renewed.
+    pub fn let_go(&mut self, hold: &Arc<Hold>) {
+        self.holdings
+            .retain(|holding| !Arc::ptr_eq(&holding.hold, hold));
+    }
+
+    /// When the first lock is to be renewed.
+    pub fn renew_at(&self) -> Option<Instant> {
+        self.holdings.iter().map(|holding| holding.renew_at).min()
+    }
+
+    /// Renewals of everything that is held.
+    pub fn renewals(&self) -> Vec<SharePartitionRequest> {
+        let renew = |range| Acknowledgement {
+            range,
+            kind: AcknowledgeType::Renew,
+        };
+        let renewals = self.holdings.iter();
+        let renewals =
+            renewals.map(|h| request(h.key, h.hold.ranges().into_iter().map(renew).collect()));
+        merge(
+            renewals
+                .filter(|request| !request.acknowledgements.is_empty())
+                .collect(),
+        )
+    }
+
+    /// The broker has renewed what was asked for at `asked_at`, except what [`lose`](Self::lose) names.
+    pub fn on_renewed(&mut self, asked_at: Instant, lock: Duration) {
+        self.holdings.retain(|holding| holding.hold.count() > 0);
+        for holding in &mut self.holdings {
+            holding.renew_at = asked_at + lock / RENEW_AT_DIVISOR;
+        }
+    }
+
+    /// A range is not ours any more.
+    pub fn lose(&mut self, key: Key, range: OffsetRange) {
+        for holding in self.holdings.iter().filter(|holding| holding.key == key) {
+            holding.hold.lose(range);
+        }
+    }
+
+    /// A request with acknowledgements.
+    pub fn acknowledge(&self, partitions: Vec<SharePartitionRequest>) -> ShareAcknowledge {
+        let mut kinds = partitions
+            .iter()
+            .flat_map(|p| &p.acknowledgements)
+            .map(|ack| ack.kind);
+        let renews = kinds.any(|kind| kind == AcknowledgeType::Renew);
+        let (group, member) = (self.group.clone(), self.member.clone());
+        ShareAcknowledge {
+            group,
+            member,
+            epoch: self.epoch,
+            renews,
+            partitions,
+        }
+    }
+
+    /// The last request: the broker releases what is still held.
+    pub fn close(&self) -> ShareAcknowledge {
+        ShareAcknowledge {
+            epoch: CLOSE,
+            ..self.acknowledge(vec![])
+        }
+    }
+
+    /// Whether acknowledgements can be sent: a broker refuses them on a session that is not open.
+    pub fn is_open(&self) -> bool {
+        self.epoch != OPEN
+    }
+
+    /// The broker has answered a request of this session.
+    pub fn count_up(&mut self) {
+        self.epoch = if self.epoch == i32::MAX {
+            1
+        } else {
+            self.epoch + 1
+        };
+    }
+
+    /// The broker does not know the session, or counts otherwise: open it anew. The locks stay ours.
+    pub fn reopen(&mut self) {
+        self.epoch = OPEN;
+        self.joined.clear();
+    }
+
+    /// The connection has ended, and with it the session: the broker has released everything.
+    pub fn on_disconnected(&mut self) {
+        self.reopen();
+        for holding in self.holdings.drain(..) {
+            holding.hold.lose_all();
+        }
+    }
+}
+
+/// One partition of a request.
+pub fn request(
+    (topic, partition): Key,
+    acknowledgements: Vec<Acknowledgement>,
+) -> SharePartitionRequest {
+    SharePartitionRequest {
+        topic,
+        partition,
+        acknowledgements,
+    }
+}
+
+/// Brings acknowledgements into the form that a broker takes: one list for each partition, ascending.
+pub fn merge(mut requests: Vec<SharePartitionRequest>) -> Vec<SharePartitionRequest> {
+    requests.sort_by_key(|request| (request.topic, request.partition));
+    let mut merged: Vec<SharePartitionRequest> = vec![];
+    for request in requests {
+        match merged.last_mut() {
+            Some(last) if (last.topic, last.partition) == (request.topic, request.partition) => {
+                last.acknowledgements.extend(request.acknowledgements);
+            }
+            _ => merged.push(request),
+        }
+    }
+    for request in &mut merged {
+        request.acknowledgements.sort_by_key(|ack| ack.range.first);
+    }
+    merged
+}
+
+/// Cuts a list of acknowledgements into requests of bounded size.
+pub fn chunks(partitions: Vec<SharePartitionRequest>) -> Vec<Vec<SharePartitionRequest>> {
+    let mut chunks = vec![];
+    let (mut chunk, mut room) = (vec![], ACKNOWLEDGE_RANGES_MAX);
+    for partition in partitions {
+        let key = (partition.topic, partition.partition);
+        let mut rest = &partition.acknowledgements[..];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(room));
+            chunk.push(request(key, now.to_vec()));
+            room -= now.len();
+            rest = later;
+            if room == 0 {
+                chunks.push(std::mem::take(&mut chunk));
+                room = ACKNOWLEDGE_RANGES_MAX;
+            }
+        }
+    }
+    if !chunk.is_empty() {
+        chunks.push(chunk);
+    }
+    chunks
+}
+
+/// Cuts a list that was refused as a whole in two; `None` where it can't be cut any more.
+pub fn halves(partition: &SharePartitionRequest) -> Option<[SharePartitionRequest; 2]> {
+    let acknowledgements = &partition.acknowledgements;
+    let (left, right) = acknowledgements.split_at(acknowledgements.len() / 2);
+    let half =
+        |acks: &[Acknowledgement]| request((partition.topic, partition.partition), acks.to_vec());
+    (!left.is_empty()).then(|| [half(left), half(right)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCK: Duration = Duration::from_secs(30);
+
+    fn key(partition: i32) -> Key {
+        (Uuid::from_u128(1), partition)
+    }
+
+    fn range(first: i64, last: i64) -> OffsetRange {
+        OffsetRange { first, last }
+    }
+
+    fn open(partitions: &[i32]) -> ShareSession {
+        let mut session = ShareSession::new("g", "m");
+        session.want(partitions.iter().map(|p| key(*p)).collect());
+        session.on_fetched();
+        session
+    }
+
+    #[test]
+    fn partitions_are_passed_once_and_forgotten_once() {
+        let mut session = ShareSession::new("g", "m");
+        session.want([key(0), key(1)].into());
+        let first = session.fetch(1, Duration::ZERO);
+        assert_eq!(
+            (first.epoch, first.add.len(), first.forget.len()),
+            (0, 2, 0)
+        );
+        session.on_fetched();
+        session.want([key(1), key(2)].into());
+        let second = session.fetch(1, Duration::ZERO);
+        assert_eq!((second.epoch, &second.forget[..]), (1, &[key(0)][..]));
+        assert_eq!(second.add, [request(key(2), vec![])]);
+        session.on_fetched();
+        let third = session.fetch(1, Duration::ZERO);
+        assert_eq!(
+            (third.epoch, third.add.len(), third.forget.len()),
+            (2, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_reopened_session_lists_everything_and_keeps_its_locks() {
+        let mut session = open(&[0, 1]);
+        let hold = session.hold(key(0), vec![range(0, 9)], (Instant::now(), LOCK));
+        session.reopen();
+        let fetch = session.fetch(1, Duration::ZERO);
+        assert_eq!((fetch.epoch, fetch.add.len()), (0, 2));
+        assert_eq!(hold.ranges(), [range(0, 9)]);
+    }
+
+    #[test]
+    fn a_lost_connection_loses_every_lock() {
+        let mut session = open(&[0]);
+        let hold = session.hold(key(0), vec![range(0, 9)], (Instant::now(), LOCK));
+        session.on_disconnected();
+        assert_eq!(
+            (hold.count(), session.is_holding(), session.is_open()),
+            (0, false, false)
+        );
+    }
+
+    #[test]
+    fn locks_are_renewed_at_half_their_time_until_settled() {
+        let start = Instant::now();
+        let mut session = open(&[0]);
+        let first = session.hold(key(0), vec![range(0, 9)], (start, LOCK));
+        let second = session.hold(
+            key(0),
+            vec![range(10, 19), range(20, 29)],
+            (start + LOCK / 4, LOCK),
+        );
+        assert_eq!(session.renew_at(), Some(start + LOCK / 2));
+        let renewals = session.renewals();
+        assert_eq!(renewals.len(), 1);
+        assert!(
+            renewals[0]
+                .acknowledgements
+                .iter()
+                .all(|ack| ack.kind == AcknowledgeType::Renew)
+        );
+        assert!(session.acknowledge(renewals).renews);
+        session.lose(key(0), range(10, 19));
+        session.on_renewed(start + LOCK / 2, LOCK);
+        assert_eq!(
+            (second.ranges(), session.renew_at()),
+            (vec![range(20, 29)], Some(start + LOCK))
+        );
+        session.let_go(&first);
+        session.let_go(&second);
+        assert_eq!(session.renew_at(), None);
+    }
+
+    #[test]
+    fn the_epoch_skips_zero_when_it_wraps() {
+        let mut session = open(&[0]);
+        session.epoch = i32::MAX;
+        session.count_up();
+        assert_eq!(session.epoch, 1);
+    }
+
+    #[test]
+    fn refused_lists_are_halved_down_to_one_range() {
+        let ack = |first| Acknowledgement {
+            range: range(first, first),
+            kind: AcknowledgeType::Accept,
+        };
+        let [left, right] = halves(&request(key(0), vec![ack(1), ack(2), ack(3)])).unwrap();
+        assert_eq!(
+            (left.acknowledgements.len(), right.acknowledgements.len()),
+            (1, 2)
+        );
+        assert_eq!(halves(&left), None);
+    }
+
+    #[test]
+    fn requests_are_cut_at_the_bound_and_lose_nothing() {
+        let ack = |first| Acknowledgement {
+            range: range(first, first),
+            kind: AcknowledgeType::Accept,
+        };
+        let many = |n: i64| (0..n).map(ack).collect::<Vec<_>>();
+        let list = vec![request(key(0), many(1500)), request(key(1), many(2600))];
+        let chunks = chunks(list);
+        let sizes: Vec<usize> = chunks
+            .iter()
+            .map(|c| c.iter().map(|p| p.acknowledgements.len()).sum())
+            .collect();
+        assert_eq!(sizes, [2000, 2000, 100]);
+    }
+}
