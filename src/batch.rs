@@ -3,6 +3,7 @@
 //! Pure: bytes in, bytes out, no I/O and no clock. A batch is a view of the bytes that arrived; its records
 //! stay compressed unless a part of it must be carved out.
 
+mod carve;
 mod compress;
 mod error;
 mod forward;
@@ -14,6 +15,7 @@ pub(crate) mod sample;
 
 use bytes::{Buf, Bytes};
 
+pub use carve::{Carved, DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX, carve};
 pub use compress::Codec;
 pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};

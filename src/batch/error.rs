@@ -1,5 +1,7 @@
 //! What can be wrong with a record batch.
 
+use super::Codec;
+
 /// A batch that cannot be used. Offsets are those of the source partition.
 ///
 /// None of these heals by itself: the same bytes come again on the next fetch.
@@ -75,5 +77,40 @@ pub enum BatchError {
         index: u32,
         /// What is wrong.
         why: &'static str,
+    },
+    /// More records than [`RECORDS_PER_BATCH_MAX`](super::RECORDS_PER_BATCH_MAX).
+    #[error(
+        "batch at offset {base_offset} has {count} records, more than the {count_max} that can be carved"
+    )]
+    TooManyRecords {
+        /// Where the batch starts.
+        base_offset: i64,
+        /// The record count in its header.
+        count: u32,
+        /// The bound.
+        count_max: u32,
+    },
+    /// The payload cannot be decompressed within bounds, or its records not be compressed again.
+    #[error("batch at offset {base_offset}: its {codec} compression failed")]
+    Compression {
+        /// Where the batch starts.
+        base_offset: i64,
+        /// The codec of the batch.
+        codec: Codec,
+        /// What the codec says.
+        source: std::io::Error,
+    },
+    /// A record does not fit the target even alone. The others do if this offset is left out.
+    #[error(
+        "record at offset {offset} takes a batch of {size} bytes, the target allows {size_max}: \
+         raise max.message.bytes of the target topic, or reject the record"
+    )]
+    RecordTooLarge {
+        /// The record's offset.
+        offset: i64,
+        /// Size of a batch with this record alone, compressed.
+        size: usize,
+        /// The target's `max.message.bytes`.
+        size_max: usize,
     },
 }

@@ -88,7 +88,6 @@ fn varlong(bytes: &mut &[u8]) -> Option<i64> {
     None
 }
 
-#[cfg(test)]
 /// Appends a zigzag varint; 32-bit fields are written the same way.
 pub(super) fn put_varint(out: &mut Vec<u8>, value: i64) {
     let mut bits = ((value << 1) ^ (value >> 63)).cast_unsigned();
@@ -98,4 +97,52 @@ pub(super) fn put_varint(out: &mut Vec<u8>, value: i64) {
         bits >>= 7;
     }
     out.push(bits as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded(value: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, value);
+        out
+    }
+
+    #[test]
+    fn varints_are_zigzag() {
+        let examples: [(i64, &[u8]); 6] = [
+            (0, &[0]),
+            (-1, &[1]),
+            (1, &[2]),
+            (-64, &[0x7f]),
+            (64, &[0x80, 1]),
+            (i32::MIN.into(), &[0xff, 0xff, 0xff, 0xff, 0x0f]),
+        ];
+        for (value, bytes) in examples {
+            assert_eq!(encoded(value), bytes);
+        }
+    }
+
+    #[test]
+    fn varints_too_long_or_cut_are_refused() {
+        assert_eq!(varlong(&mut &encoded(i64::MIN)[..]), Some(i64::MIN));
+        let past_64_bits = [&[0xff; 9][..], &[2]].concat();
+        assert_eq!(varlong(&mut &past_64_bits[..]), None);
+        assert_eq!(varlong(&mut &[0x80; 11][..]), None);
+        assert_eq!(varlong(&mut &[0x80, 0x80][..]), None);
+        assert_eq!(varint(&mut &encoded(i64::from(i32::MAX) + 1)[..]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn varints_come_back(value in any::<i64>(), rest in prop::collection::vec(any::<u8>(), 0..3)) {
+            let bytes = [&encoded(value)[..], &rest].concat();
+            let mut left = &bytes[..];
+            prop_assert_eq!(varlong(&mut left), Some(value));
+            prop_assert_eq!(left, &rest[..]);
+        }
+    }
 }

@@ -100,8 +100,12 @@ impl Sample {
         [&header.seal(payload)[..], payload].concat().into()
     }
 
+    /// The batch's bytes, compressed by the codec in the attributes if there is such a codec.
     pub(crate) fn bytes(&self) -> Bytes {
-        self.around(&self.block())
+        match Codec::from_number(self.attributes & header::CODEC_MASK) {
+            Some(codec) => self.around(&codec.compress(self.block()).unwrap()),
+            None => self.around(&self.block()),
+        }
     }
 
     pub(crate) fn batch(&self) -> RecordBatch {
