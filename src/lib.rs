@@ -6,6 +6,7 @@ pub mod health;
 pub mod limits;
 pub mod metrics;
 pub mod settle;
+pub mod sink;
 pub mod source;
 pub mod verify;
 pub mod wire;

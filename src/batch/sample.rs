@@ -121,3 +121,14 @@ pub(crate) const CODECS: [(Codec, i16); 5] = [
     (Codec::Lz4, 3),
     (Codec::Zstd, 4),
 ];
+
+/// Uncompressed batches in a row, as a fetch brings them: one for each count of records.
+pub(crate) fn batches(first_offset: i64, counts: &[i32]) -> Bytes {
+    let mut base = first_offset;
+    let mut bytes = Vec::new();
+    for count in counts {
+        bytes.extend_from_slice(&Sample::of(base, 0..*count).bytes());
+        base += i64::from(*count);
+    }
+    bytes.into()
+}

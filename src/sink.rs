@@ -1,0 +1,81 @@
+//! Where records go: one trait, and what can go wrong at the other end.
+
+use std::future::Future;
+
+use crate::batch::{BatchError, OffsetRange};
+use crate::source::{Parcel, TopicPartition};
+use crate::wire::WireError;
+
+pub mod kafka;
+
+/// A place that takes parcels in transactions: what is written becomes visible as a whole, or not at all.
+pub trait Sink: Send {
+    /// Gets ready to write; nothing is acquired before. Also mends what a failure has left behind.
+    fn open(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// Writes parcels within one transaction, which it begins. Returns when all is stored, but not visible yet.
+    ///
+    /// Returns, for each parcel, what was held of it and which of these offsets hold records.
+    /// Errors: then the transaction must be [aborted](Self::abort).
+    fn write(
+        &mut self,
+        parcels: &[Parcel],
+    ) -> impl Future<Output = Result<Vec<Written>, SinkError>> + Send;
+
+    /// Makes what was written visible.
+    fn commit(&mut self) -> impl Future<Output = Result<Fate, SinkError>> + Send;
+
+    /// Takes back what was written. Never fails: what could not be taken back, the next [open](Self::open) does.
+    fn abort(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// What was written of one parcel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What the parcel held then.
+    pub held: Vec<OffsetRange>,
+    /// The offsets among them that hold records.
+    pub offsets: Vec<OffsetRange>,
+    /// Bytes of record batches.
+    pub bytes: u64,
+}
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Visible.
+    Committed,
+    /// Not visible, or not known to be: write again.
+    NotCommitted,
+}
+
+/// Why something could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The sink as a whole does not work.
+    #[error(transparent)]
+    Whole(#[from] WireError),
+    /// Some topic partitions do not work; the others do.
+    #[error("{} topic partitions cannot be written: {}", .0.len(), first(.0))]
+    Partitions(Vec<(TopicPartition, PartitionFault)>),
+}
+
+fn first(faults: &[(TopicPartition, PartitionFault)]) -> String {
+    faults.first().map(|(at, fault)| format!("{at}: {fault}")).unwrap_or_default()
+}
+
+/// What is wrong with one topic partition.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartitionFault {
+    /// The target refuses, or does not know it.
+    #[error(transparent)]
+    Target(WireError),
+    /// The source has delivered something that cannot be written.
+    #[error("source {0}")]
+    Batch(#[from] BatchError),
+    /// Acquired offsets whose records were not delivered.
+    #[error("source offsets {0} were acquired, and the reply held no record batch for them")]
+    Undelivered(OffsetRange),
+}

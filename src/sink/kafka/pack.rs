@@ -1,0 +1,115 @@
+//! From a parcel to record batches that the target takes (pure).
+
+use crate::batch::{OffsetRange, RecordBatch, carve, why_not_forwardable};
+use crate::sink::PartitionFault;
+use crate::source::Parcel;
+
+/// A parcel made ready to be written.
+#[derive(Debug, Default)]
+pub struct Packed {
+    /// What the parcel held.
+    pub held: Vec<OffsetRange>,
+    /// Whole batches where nothing speaks against it, carved ones elsewhere; each can be forwarded.
+    pub batches: Vec<RecordBatch>,
+    /// The offsets that hold records: ascending.
+    pub offsets: Vec<OffsetRange>,
+}
+
+/// Packs what a parcel holds now. Every checksum is verified, once.
+///
+/// `bytes_max`: `max.message.bytes` of the target topic.
+/// Errors: a corrupt or unreadable batch; a record over the limit; acquired offsets beyond what was delivered.
+pub fn pack(parcel: &Parcel, bytes_max: usize) -> Result<Packed, PartitionFault> {
+    let mut packed = Packed { held: parcel.hold.ranges(), ..Packed::default() };
+    let mut delivered: Option<OffsetRange> = None;
+    for batch in RecordBatch::split(parcel.records.clone()) {
+        let batch = batch?;
+        let span = batch.offsets();
+        delivered = Some(delivered.map_or(span, |seen| OffsetRange { last: span.last, ..seen }));
+        if !overlaps(span, &packed.held) {
+            continue;
+        }
+        batch.check()?;
+        if why_not_forwardable(&batch, &packed.held, bytes_max).is_none() {
+            append(&mut packed.offsets, span);
+            packed.batches.push(batch);
+        } else {
+            let carved = carve(&batch, &packed.held, bytes_max)?;
+            carved.offsets.into_iter().for_each(|range| append(&mut packed.offsets, range));
+            packed.batches.extend(carved.batches);
+        }
+    }
+    // Offsets without a batch between two batches were compacted away; outside of all batches, nobody knows what they hold.
+    match packed.held.iter().find(|range| delivered.is_none_or(|d| range.first < d.first || range.last > d.last)) {
+        Some(range) => Err(PartitionFault::Undelivered(*range)),
+        None => Ok(packed),
+    }
+}
+
+fn overlaps(span: OffsetRange, held: &[OffsetRange]) -> bool {
+    held.iter().any(|range| range.first <= span.last && span.first <= range.last)
+}
+
+fn append(offsets: &mut Vec<OffsetRange>, range: OffsetRange) {
+    match offsets.last_mut() {
+        Some(last) if last.last + 1 == range.first => last.last = range.last,
+        _ => offsets.push(range),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::sample;
+    use crate::source::{Hold, TopicPartition};
+    use std::sync::Arc;
+
+    fn parcel(records: bytes::Bytes, held: &[(i64, i64)]) -> Parcel {
+        let ranges = held.iter().map(|&(first, last)| OffsetRange { first, last }).collect();
+        Parcel {
+            at: TopicPartition { topic: "t".into(), partition: 0 },
+            topic_id: uuid::Uuid::nil(),
+            leader: 1,
+            records,
+            hold: Arc::new(Hold::new(ranges)),
+            delivery_count: 1,
+            fragile: false,
+        }
+    }
+
+    #[test]
+    fn whole_batches_share_the_bytes_that_came() {
+        let records = sample::batches(10, &[5, 5]);
+        let packed = pack(&parcel(records.clone(), &[(10, 19)]), 1 << 20).unwrap();
+        assert_eq!(packed.offsets, [OffsetRange { first: 10, last: 19 }]);
+        assert_eq!(packed.batches[0].bytes().as_ptr(), records.as_ptr());
+        assert_eq!(packed.batches.len(), 2);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_out() {
+        let records = sample::batches(10, &[5, 5, 5]);
+        let packed = pack(&parcel(records, &[(12, 16)]), 1 << 20).unwrap();
+        assert_eq!(packed.offsets, [OffsetRange { first: 12, last: 16 }]);
+        let counts: Vec<_> = packed.batches.iter().map(RecordBatch::record_count).collect();
+        assert_eq!(counts, [3, 2]);
+    }
+
+    #[test]
+    fn offsets_that_were_not_delivered_are_never_taken_for_gaps() {
+        let records = sample::batches(10, &[5]);
+        for held in [(8, 14), (10, 15)] {
+            let error = pack(&parcel(records.clone(), &[held]), 1 << 20).unwrap_err();
+            assert!(matches!(error, PartitionFault::Undelivered(_)), "{error}");
+        }
+        assert!(pack(&parcel(bytes::Bytes::new(), &[(0, 0)]), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found() {
+        let mut records = sample::batches(10, &[5]).to_vec();
+        *records.last_mut().unwrap() ^= 1;
+        let error = pack(&parcel(records.into(), &[(10, 14)]), 1 << 20).unwrap_err();
+        assert!(error.to_string().contains("offset 10"), "{error}");
+    }
+}

@@ -1,0 +1,128 @@
+//! What the sink knows of the topics that it writes: ids, leaders, size limits.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::sink::PartitionFault;
+use crate::source::TopicPartition;
+use crate::wire::admin::{Resource, describe_configs};
+use crate::wire::client::TopicInfo;
+use crate::wire::{Client, Code, Connection, WireError};
+
+/// `max.message.bytes` where a topic's configs cannot be read. Source: Kafka's topic configs.
+const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
+
+/// Topics of the target, as far as they were asked for.
+#[derive(Debug, Default)]
+pub struct Targets {
+    topics: HashMap<Arc<str>, Result<Target, WireError>>,
+    asked_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Target {
+    info: TopicInfo,
+    bytes_max: usize,
+}
+
+/// Where the batches of a topic partition go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Topic id on the target.
+    pub topic_id: Uuid,
+    /// Leader of the partition.
+    pub leader: i32,
+    /// Largest record batch that the topic takes.
+    pub bytes_max: usize,
+}
+
+impl Targets {
+    /// Asks for the topics, unless all of them were asked for within `age_max`.
+    pub async fn refresh<'a>(
+        &mut self,
+        client: &mut Client,
+        topics: impl Iterator<Item = &'a Arc<str>>,
+        age_max: Duration,
+    ) -> Result<(), WireError> {
+        let wanted: BTreeSet<&Arc<str>> = topics.collect();
+        let fresh = self.asked_at.is_some_and(|at| at.elapsed() < age_max);
+        if fresh && wanted.iter().all(|topic| self.topics.contains_key(*topic)) {
+            return Ok(());
+        }
+        let known = self.topics.keys().filter(|topic| !wanted.contains(topic));
+        let names: Vec<String> = wanted.iter().copied().chain(known).map(|name| name.to_string()).collect();
+        let mut topics = HashMap::new();
+        for found in client.topics(&names).await? {
+            match found {
+                Ok(info) => {
+                    let bytes_max = bytes_max(client, &info.name).await;
+                    topics.insert(info.name.as_str().into(), Ok(Target { info, bytes_max }));
+                }
+                Err((name, error)) => {
+                    topics.insert(name.as_str().into(), Err(error));
+                }
+            }
+        }
+        self.topics = topics;
+        self.asked_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Something has moved: ask again before the next write.
+    pub fn forget(&mut self) {
+        self.asked_at = None;
+    }
+
+    /// Where the batches of a topic partition go.
+    pub fn place(&self, at: &TopicPartition, cluster: &str) -> Result<Place, PartitionFault> {
+        let nobody = |what| PartitionFault::Target(WireError::Nobody { cluster: cluster.into(), what });
+        let target = match self.topics.get(&at.topic) {
+            Some(Ok(target)) => target,
+            Some(Err(error)) => return Err(PartitionFault::Target(error.clone())),
+            None => return Err(nobody(format!("topic {}", at.topic))),
+        };
+        let leaders = &target.info.leaders;
+        let slot = usize::try_from(at.partition).ok().and_then(|partition| leaders.get(partition));
+        let leader = slot.ok_or_else(|| {
+            nobody(format!("partition {at} (the topic has {} partitions there: add the missing ones)", leaders.len()))
+        })?;
+        let leader = leader.ok_or_else(|| nobody(format!("leader of {at}")))?;
+        Ok(Place { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
+    }
+
+    /// The name of a topic by the id in a reply.
+    pub fn name_of(&self, id: Uuid) -> Option<&Arc<str>> {
+        let mut topics = self.topics.iter();
+        topics.find(|(_, target)| target.as_ref().is_ok_and(|target| target.info.id == id)).map(|(name, _)| name)
+    }
+}
+
+async fn bytes_max(client: &mut Client, topic: &str) -> usize {
+    let configs = describe_configs(client, Resource::Topic, topic).await.unwrap_or_default();
+    let value = configs.get("max.message.bytes").and_then(|value| value.parse().ok());
+    value.unwrap_or(MESSAGE_BYTES_DEFAULT)
+}
+
+/// Transactions version 2 is what makes an abort safe against batches that arrive late.
+pub fn check_features(connection: &Connection) -> Result<(), WireError> {
+    let level = connection.versions().feature("transaction.version");
+    if level >= 2 {
+        return Ok(());
+    }
+    Err(WireError::Unsupported {
+        place: connection.place().clone(),
+        api: "feature transaction.version",
+        ours: "2".to_owned(),
+        theirs: level.to_string(),
+        remedy: "raise it with kafka-features.sh upgrade --feature transaction.version=2 (Kafka 4.0 and later)",
+    })
+}
+
+/// Whether a partition's error means that leaders or topics have moved.
+pub fn has_moved(code: Code) -> bool {
+    crate::wire::client::asks_for_refresh(code)
+}

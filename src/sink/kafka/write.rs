@@ -1,0 +1,143 @@
+//! Writing: pack, stamp, and send to all leaders at once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::plan::{Lanes, requests};
+use super::{KafkaSink, Sequences, pack, partition_results, targets};
+use crate::batch::{RecordBatch, Stamp, forward};
+use crate::limits::PRODUCE_IN_FLIGHT_MAX;
+use crate::sink::{PartitionFault, SinkError, Written};
+use crate::source::{Parcel, TopicPartition};
+use crate::wire::connection::Pending;
+use crate::wire::produce::{Produce, ProduceBatch, Produced};
+use crate::wire::{Connection, WireError};
+
+/// Batches by leader.
+type Orders = BTreeMap<i32, Lanes>;
+
+impl KafkaSink {
+    /// Packs parcels and stamps their batches with our producer and its sequence numbers, which start at 0 in each transaction.
+    pub(super) fn pack(&mut self, parcels: &[Parcel]) -> Result<(Vec<Written>, Orders), SinkError> {
+        let cluster = self.client.cluster().to_owned();
+        let results = parcels.iter().map(|parcel| {
+            let place = self.targets.place(&parcel.at, &cluster);
+            let packed = place.and_then(|place| Ok((place, pack::pack(parcel, place.bytes_max)?)));
+            (parcel.at.clone(), packed)
+        });
+        let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
+        let (mut written, mut orders, mut sequences) = (vec![], Orders::new(), Sequences::new());
+        for (parcel, (place, packed)) in parcels.iter().zip(packed) {
+            let lane = orders.entry(place.leader).or_default().entry(parcel.at.clone()).or_default();
+            let sequence = sequences.entry(parcel.at.clone()).or_insert(0);
+            let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
+            for batch in &packed.batches {
+                lane.push_back(self.stamp(batch, &parcel.at, (place.topic_id, *sequence)));
+                *sequence = next_sequence(*sequence, batch.record_count());
+            }
+            written.push(Written { held: packed.held, offsets: packed.offsets, bytes });
+        }
+        Ok((written, orders))
+    }
+
+    fn stamp(&self, batch: &RecordBatch, at: &TopicPartition, (topic_id, base_sequence): (uuid::Uuid, i32)) -> ProduceBatch {
+        let (producer_id, producer_epoch) = (self.producer.id, self.producer.epoch);
+        let forwarded = forward(batch, Stamp { producer_id, producer_epoch, base_sequence, transactional: true });
+        ProduceBatch {
+            topic: at.topic.to_string(),
+            topic_id,
+            partition: at.partition,
+            header: forwarded.header,
+            payload: forwarded.payload,
+        }
+    }
+
+    /// Sends the batches of all leaders side by side. The first fault of a leader ends what is sent to it.
+    pub(super) async fn produce(&mut self, orders: Orders) -> Result<(), SinkError> {
+        let mut sends = vec![];
+        for (leader, partitions) in orders {
+            let ats: Vec<TopicPartition> = partitions.keys().cloned().collect();
+            match self.client.broker(leader).await {
+                Ok(connection) => sends.push((ats, send_all(connection, self.transactional_id.clone(), requests(partitions)))),
+                Err(error) => return Err(self.leader_fault(ats, error)),
+            }
+        }
+        let outcomes = join_all(sends.into_iter().map(|(ats, send)| async move { (ats, send.await) })).await;
+        let mut faults = vec![];
+        for (ats, outcome) in outcomes {
+            match outcome {
+                Ok(refused) => faults.extend(refused.into_iter().map(|(produced, error)| (self.named(&produced), error))),
+                Err(error) => faults.extend(ats.into_iter().map(|at| (at, error.clone()))),
+            }
+        }
+        if faults.is_empty() {
+            return Ok(());
+        }
+        if faults.iter().any(|(_, error)| error.code().is_none_or(targets::has_moved)) {
+            self.targets.forget();
+        }
+        Err(SinkError::Partitions(faults.into_iter().map(|(at, error)| (at, PartitionFault::Target(error))).collect()))
+    }
+
+    fn leader_fault(&mut self, ats: Vec<TopicPartition>, error: WireError) -> SinkError {
+        self.targets.forget();
+        SinkError::Partitions(ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))).collect())
+    }
+
+    fn named(&self, produced: &Produced) -> TopicPartition {
+        let by_id = || self.targets.name_of(produced.topic_id).cloned();
+        let topic = if produced.topic.is_empty() { by_id() } else { Some(produced.topic.as_str().into()) };
+        TopicPartition { topic: topic.unwrap_or_else(|| "unknown".into()), partition: produced.partition }
+    }
+}
+
+/// Sends requests to one leader, a few in flight. Returns what the leader refused.
+async fn send_all(
+    connection: Arc<Connection>,
+    transactional_id: String,
+    requests: Vec<Vec<ProduceBatch>>,
+) -> Result<Vec<(Produced, WireError)>, WireError> {
+    let timeout_ms = i32::try_from(connection.request_timeout.as_millis()).unwrap_or(i32::MAX);
+    // The leader answers within its own time; ours must be longer, or every slow answer would cost a connection.
+    let patience = connection.request_timeout + Duration::from_secs(1);
+    let mut in_flight: VecDeque<Pending<Produce>> = VecDeque::new();
+    let mut refused = vec![];
+    let mut requests = requests.into_iter();
+    loop {
+        let next = if refused.is_empty() && in_flight.len() < PRODUCE_IN_FLIGHT_MAX { requests.next() } else { None };
+        if let Some(batches) = next {
+            let request = Produce { transactional_id: transactional_id.clone(), timeout_ms, batches };
+            in_flight.push_back(connection.send(&request).await?);
+        } else if let Some(pending) = in_flight.pop_front() {
+            let produced = pending.reply(patience).await?;
+            refused.extend(produced.into_iter().filter_map(|produced| {
+                let what = format!("{} {}-{}", produced.topic, produced.topic_id, produced.partition);
+                let error = connection.answered("Produce", &what, (produced.error?, produced.message.clone()));
+                Some((produced, error))
+            }));
+        } else {
+            return Ok(refused);
+        }
+    }
+}
+
+/// Sequence numbers wrap to 0 after the largest. Source: KIP-98.
+fn next_sequence(sequence: i32, records: u32) -> i32 {
+    let next = (i64::from(sequence) + i64::from(records)) % (i64::from(i32::MAX) + 1);
+    i32::try_from(next).expect("a remainder of 2^31")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_wrap_to_zero() {
+        assert_eq!(next_sequence(0, 5), 5);
+        assert_eq!(next_sequence(i32::MAX, 1), 0);
+        assert_eq!(next_sequence(i32::MAX - 2, 5), 2);
+    }
+}
