@@ -6,6 +6,8 @@ mod error;
 mod key;
 mod nearest;
 mod offset_reset;
+#[cfg(test)]
+mod reference;
 mod relation;
 mod section;
 mod shown;

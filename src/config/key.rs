@@ -74,7 +74,7 @@ pub(super) const KEYS: [Key; 20] = [
         scope: Scope::Bridge,
         kind: Kind::LogLevel,
         default: Some("info"),
-        doc: "Least level that is logged, or a list such as info,sharebridge::lane=debug",
+        doc: "Least level that is logged, for all or by module",
     },
     Key {
         name: "log.format",
