@@ -1,8 +1,46 @@
 //! The configuration: TOML whose dotted keys are Kafka's own property names, validated into domain types.
 
+mod build;
+mod document;
+mod error;
+mod key;
+mod nearest;
+mod offset_reset;
+#[cfg(test)]
+mod reference;
+mod relation;
+mod section;
+mod shown;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use error::ConfigErrors;
+use error::{ConfigError, Problem};
+
+/// Largest configuration file that is read.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// Most flows of one process.
+pub const FLOW_COUNT_MAX: usize = 1_000;
+/// Most topics of one flow.
+pub const TOPIC_COUNT_MAX: usize = 10_000;
+/// Longest name of a cluster or flow.
+pub const NAME_CHARS_MAX: usize = 100;
+/// Longest name of a topic, Kafka's own limit.
+pub const TOPIC_CHARS_MAX: usize = 249;
+/// Longest free text, such as a group id.
+pub const TEXT_CHARS_MAX: usize = 255;
+/// How much later than its timeout a coordinator may abort a transaction: the default of the broker's
+/// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
+pub const TRANSACTION_SWEEP: Duration = Duration::from_secs(10);
 
 /// A validated configuration file: every value is in its range and nothing contradicts anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,4 +127,39 @@ pub struct GroupConfig {
     /// Where a new group starts, in Kafka's words `earliest`, `latest` or `by_duration:<ISO-8601>`:
     /// `share.auto.offset.reset`.
     pub offset_reset: String,
+}
+
+impl Config {
+    /// Reads and validates a file.
+    ///
+    /// Errors: all that is wrong with the file at once.
+    pub fn load(file: &Path) -> Result<Self, ConfigErrors> {
+        let text = read(file)
+            .map_err(|problem| ConfigErrors::new(file, vec![ConfigError::of_file(problem)]))?;
+        Self::parse(file, &text)
+    }
+
+    /// Validates the text of a file; the path only appears in errors.
+    ///
+    /// Errors: all that is wrong with the text at once.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        let config =
+            document::read(text, &mut errors).and_then(|tables| build::build(tables, &mut errors));
+        match config {
+            Some(config) if errors.is_empty() => Ok(config),
+            _ => Err(ConfigErrors::new(file, errors)),
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String, Problem> {
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(Problem::Unreadable)?;
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
+        return Err(Problem::TooLarge);
+    }
+    String::from_utf8(bytes).map_err(|_| Problem::NotUtf8)
 }

@@ -1,0 +1,191 @@
+//! Builds the domain types from checked tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::document::{Place, Table};
+use super::error::{ConfigError, Problem};
+use super::relation::{self, common_server};
+use super::section::{Section, View};
+use super::{
+    BridgeConfig, ClusterConfig, Config, FLOW_COUNT_MAX, FlowConfig, GroupConfig, LogFormat,
+    TRANSACTION_SWEEP,
+};
+
+/// Clusters by name; `None` is one with errors of its own.
+type Clusters = BTreeMap<String, Option<Arc<ClusterConfig>>>;
+
+/// Builds a configuration; it is only valid if `errors` stays empty.
+pub(super) fn build(tables: Vec<Table>, errors: &mut Vec<ConfigError>) -> Option<Config> {
+    let mut bridge = Section::absent(Place::Bridge);
+    let mut defaults = Section::absent(Place::Defaults);
+    let mut clusters = Clusters::new();
+    let mut flow_sections = Vec::new();
+    for table in tables {
+        let section = Section::check(table, errors);
+        match &section.place {
+            Place::Bridge => bridge = section,
+            Place::Defaults => defaults = section,
+            Place::Cluster(name) => {
+                clusters.insert(name.clone(), cluster(name, &section, errors));
+            }
+            Place::Flow(_) => flow_sections.push(section),
+        }
+    }
+    match flow_sections.len() {
+        0 => errors.push(ConfigError::of_file(Problem::NoFlows)),
+        1..=FLOW_COUNT_MAX => {}
+        count => {
+            errors.push(ConfigError::of_file(Problem::TooManyFlows(count)));
+            return None;
+        }
+    }
+
+    let mut flows = Vec::new();
+    for section in &flow_sections {
+        let view = View {
+            section,
+            defaults: Some(&defaults),
+            errors,
+        };
+        if let Some(flow) = flow(view, &clusters) {
+            relation::check(&flow, section, &flows, errors);
+            flows.push(flow);
+        }
+    }
+    let bridge = bridge_config(&bridge, errors)?;
+    Some(Config { bridge, flows })
+}
+
+fn bridge_config(section: &Section, errors: &mut Vec<ConfigError>) -> Option<BridgeConfig> {
+    let mut view = View {
+        section,
+        defaults: None,
+        errors,
+    };
+    let log_format = view.text("log.format").map(|word| match word.as_str() {
+        "auto" => LogFormat::Auto,
+        "text" => LogFormat::Text,
+        "json" => LogFormat::Json,
+        _ => unreachable!("the table of keys has no other format"),
+    });
+    Some(BridgeConfig {
+        status_address: view.address("status.address")?,
+        drain: view.duration("drain.timeout.ms")?,
+        log_level: view.text("log.level")?,
+        log_format: log_format?,
+    })
+}
+
+fn cluster(
+    name: &str,
+    section: &Section,
+    errors: &mut Vec<ConfigError>,
+) -> Option<Arc<ClusterConfig>> {
+    let mut view = View {
+        section,
+        defaults: None,
+        errors,
+    };
+    let reconnect_backoff = view.duration("reconnect.backoff.ms");
+    let reconnect_backoff_max = view.duration("reconnect.backoff.max.ms");
+    if let (Some(first), Some(max)) = (reconnect_backoff, reconnect_backoff_max)
+        && max < first
+    {
+        let problem = Problem::BackoffOrder {
+            max_ms: max.as_millis(),
+            first_ms: first.as_millis(),
+        };
+        view.report("reconnect.backoff.max.ms", problem);
+    }
+    Some(Arc::new(ClusterConfig {
+        name: name.to_owned(),
+        bootstrap: view.list("bootstrap.servers")?,
+        client_id: view.text("client.id")?,
+        request_timeout: view.duration("request.timeout.ms")?,
+        reconnect_backoff: reconnect_backoff?,
+        reconnect_backoff_max: reconnect_backoff_max?,
+    }))
+}
+
+/// Reads all keys before it gives up on any, so that every missing one is reported.
+fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
+    let name = view.section.place.name()?.to_owned();
+    let ends = ends(&mut view, clusters);
+    let topics = view.list("topics.names");
+    let group = group(&mut view);
+    let transaction_timeout = view.duration("transaction.timeout.ms");
+    if let (Some(transaction), Some(group)) = (transaction_timeout, &group)
+        && transaction + TRANSACTION_SWEEP >= group.lock
+    {
+        let problem = Problem::TransactionOutlivesLock {
+            transaction_ms: transaction.as_millis(),
+            sweep_ms: TRANSACTION_SWEEP.as_millis(),
+            lock_ms: group.lock.as_millis(),
+        };
+        view.report("transaction.timeout.ms", problem);
+    }
+    let (source, sink) = ends?;
+    Some(FlowConfig {
+        name,
+        source,
+        sink,
+        topics: topics?,
+        group: group?,
+        lanes: view.number("lanes.count")?,
+        memory_bytes: view.number("memory.max.bytes")?,
+        transaction_timeout: transaction_timeout?,
+    })
+}
+
+fn group(view: &mut View<'_>) -> Option<GroupConfig> {
+    Some(GroupConfig {
+        id: view.text("share.group.id")?,
+        lock: view.duration("share.acquisition.lock.timeout.ms")?,
+        delivery_count_max: view.number("share.max.delivery.count")?,
+        record_locks_max: view.number("share.partition.max.record.locks")?,
+        offset_reset: view.text("share.auto.offset.reset")?,
+    })
+}
+
+/// Finds the two clusters of a flow, which must differ.
+fn ends(
+    view: &mut View<'_>,
+    clusters: &Clusters,
+) -> Option<(Arc<ClusterConfig>, Arc<ClusterConfig>)> {
+    let source_name = view.text("source.cluster");
+    let sink_name = view.text("sink.cluster");
+    if source_name.is_some() && source_name == sink_name {
+        let name = source_name.unwrap_or_default();
+        view.report("sink.cluster", Problem::SinkIsSource(name));
+        return None;
+    }
+    let source = known(view, "source.cluster", source_name, clusters);
+    let sink = known(view, "sink.cluster", sink_name, clusters);
+    let (source, sink) = (source?, sink?);
+    if let Some(server) = common_server(&source, &sink) {
+        let problem = Problem::SinkSharesBroker {
+            server: server.to_owned(),
+            source_cluster: source.name.clone(),
+        };
+        view.report("sink.cluster", problem);
+    }
+    Some((source, sink))
+}
+
+fn known(
+    view: &mut View<'_>,
+    key: &str,
+    name: Option<String>,
+    clusters: &Clusters,
+) -> Option<Arc<ClusterConfig>> {
+    let name = name?;
+    match clusters.get(&name) {
+        Some(cluster) => cluster.clone(),
+        None => {
+            let known = clusters.keys().cloned().collect();
+            view.report(key, Problem::UnknownCluster { name, known });
+            None
+        }
+    }
+}
