@@ -1,12 +1,19 @@
 //! The command line: what may be typed, and one small file a verb.
 
+mod run;
 mod validate;
+mod verify;
 
-use std::path::PathBuf;
+use std::fmt::Display;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
+pub use run::Run;
 pub use validate::Validate;
+pub use verify::Verify;
+
+use crate::config::ConfigErrors;
+use crate::error::Exit;
 
 /// Copies topics between Kafka clusters through share groups and transactions.
 #[derive(Debug, Parser)]
@@ -28,23 +35,33 @@ pub enum Verb {
     Verify(Verify),
 }
 
-/// Arguments of `run`.
-#[derive(Debug, Args)]
-pub struct Run {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
+impl Cli {
+    /// Does what was asked for, and says how it went.
+    pub fn dispatch(self) -> Exit {
+        match self.verb {
+            Verb::Validate(validate) => match validate.run() {
+                Ok(line) => {
+                    println!("{line}");
+                    Exit::Ok
+                }
+                Err(errors) => refuse(&errors),
+            },
+            Verb::Run(run) => run.run(),
+            Verb::Verify(verify) => verify.run(),
+        }
+    }
 }
 
-/// Arguments of `verify`.
-#[derive(Debug, Args)]
-pub struct Verify {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// Compare only this flow
-    #[arg(long, value_name = "NAME")]
-    pub flow: Option<String>,
+/// The exit of a verb whose configuration is wrong.
+fn refuse(errors: &ConfigErrors) -> Exit {
+    eprintln!("{errors}");
+    Exit::Config
+}
+
+/// The exit of a verb that failed.
+fn fail(error: impl Display) -> Exit {
+    eprintln!("error: {error}");
+    Exit::Failed
 }
 
 #[cfg(test)]

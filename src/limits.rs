@@ -37,6 +37,9 @@ pub const FETCH_WAIT_IDLE: Duration = Duration::from_millis(500);
 /// Long poll of a share fetch while the member holds records: its own acknowledgements wait behind it.
 pub const FETCH_WAIT_HOLDING: Duration = Duration::from_millis(10);
 
+/// A poll comes back at the latest after this, so that the lane sees what else is to be done.
+pub const POLL_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Records asked for in one share fetch. It counts per request, not per partition, so it is far above any window.
 pub const FETCH_RECORDS_MAX: u32 = 200_000;
 
@@ -72,14 +75,17 @@ pub const ARRIVALS_MAX: usize = 1024;
 /// Commands that wait for a reader.
 pub const COMMANDS_MAX: usize = 16;
 
-/// Transactions that were left open without an answer to EndTxn are asked for again this often at most per try.
-pub const DECIDE_TRIES_MAX: u32 = 20;
-
 /// From this share of the delivery limit on, a record travels in a small transaction of its own (see `DELIVERY.md`).
 pub const FRAGILE_DELIVERIES_DIVISOR: u32 = 2;
 
 /// Records in a transaction of records that are close to their delivery limit.
 pub const FRAGILE_RECORDS_MAX: u64 = 100;
+
+/// Pause between two looks at the share group's progress.
+pub const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Longest time for closing share sessions and leaving groups once the grace period is over.
+pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// The longest wait for the last heartbeat, which leaves the group.
 pub const LEAVE_MAX: Duration = Duration::from_secs(3);

@@ -1,0 +1,137 @@
+//! The bridge: builds the lanes of all flows, watches over them, and drains them within the grace period.
+
+use std::sync::{Arc, Mutex};
+
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::config::{Config, FlowConfig};
+use crate::health::Health;
+use crate::lane::{Lane, Wish};
+use crate::limits::{FAREWELL_MAX, PROGRESS_EVERY};
+use crate::metrics::{self, FlowMetrics, PartitionLabels};
+use crate::sink::kafka::KafkaSink;
+use crate::source::share::ShareSource;
+use crate::source::share::group::GroupError;
+use crate::wire::Client;
+use crate::wire::admin::share_progress;
+
+pub mod prepare;
+
+/// What runs, for those who look at it from outside.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// What is wrong.
+    pub health: Health,
+    /// All metrics.
+    pub registry: Arc<Mutex<Registry>>,
+    /// Flows by name.
+    pub flows: Vec<(String, FlowMetrics)>,
+}
+
+/// The bridge of one process.
+#[derive(Debug)]
+pub struct Bridge {
+    config: Config,
+    view: View,
+    wish: watch::Sender<Wish>,
+}
+
+/// How a bridge came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Farewell {
+    /// All that was acquired was finished.
+    Drained,
+    /// The grace period ended before that: the rest was released for others.
+    CutShort,
+}
+
+impl Bridge {
+    /// A bridge that does not run yet.
+    pub fn new(config: Config) -> Self {
+        let mut registry = metrics::registry();
+        let flows = config.flows.iter();
+        let flows = flows.map(|flow| (flow.name.clone(), FlowMetrics::register(&mut registry, &flow.name))).collect();
+        let view = View { health: Health::default(), registry: Arc::new(Mutex::new(registry)), flows };
+        Self { config, view, wish: watch::Sender::new(Wish::Run) }
+    }
+
+    /// What can be seen from outside.
+    pub fn view(&self) -> View {
+        self.view.clone()
+    }
+
+    /// Runs until `stop` completes, then drains.
+    ///
+    /// Errors: a share group that can't be brought to the configs that it needs; nothing was acquired for that flow.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, GroupError> {
+        let mut flows = JoinSet::new();
+        for (flow, (_, metrics)) in self.config.flows.iter().zip(&self.view.flows) {
+            let health = self.view.health.within(&flow.name);
+            flows.spawn(run_flow(flow.clone(), self.wish.subscribe(), (health, metrics.clone())));
+        }
+        tokio::pin!(stop);
+        let refused = tokio::select! {
+            () = &mut stop => None,
+            Some(ended) = flows.join_next() => ended.expect("flows don't panic, and nobody aborts them").err(),
+        };
+        tracing::info!("draining");
+        self.wish.send_replace(Wish::Drain);
+        let drained = tokio::time::timeout(self.config.bridge.drain, join(&mut flows)).await;
+        let farewell = if drained.is_ok() { Farewell::Drained } else { Farewell::CutShort };
+        self.wish.send_replace(Wish::Leave);
+        if tokio::time::timeout(FAREWELL_MAX, join(&mut flows)).await.is_err() {
+            tracing::warn!("left without closing every share session: the brokers see the connections end");
+        }
+        refused.map_or(Ok(farewell), Err)
+    }
+}
+
+async fn join(flows: &mut JoinSet<Result<(), GroupError>>) {
+    while flows.join_next().await.is_some() {}
+}
+
+/// Prepares a flow, then runs its lanes side by side.
+async fn run_flow(flow: FlowConfig, wish: watch::Receiver<Wish>, (health, metrics): (Health, FlowMetrics)) -> Result<(), GroupError> {
+    let mut stopped = wish.clone();
+    tokio::select! {
+        prepared = prepare::prepare(&flow, &health) => prepared?,
+        _ = stopped.wait_for(|wish| *wish >= Wish::Drain) => return Ok(()),
+    }
+    let observer = tokio::spawn(observe(flow.clone(), metrics.clone()));
+    let incarnation = Uuid::new_v4().simple().to_string();
+    let mut lanes = JoinSet::new();
+    for number in 0..flow.lanes {
+        let health = health.within(format_args!("lane-{number}"));
+        let source = ShareSource::join(&flow, &health, &metrics);
+        let transactional_id = format!("sharebridge-{}-{incarnation}-{number}", flow.name);
+        let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
+        let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
+        lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
+    }
+    while lanes.join_next().await.is_some() {}
+    observer.abort();
+    Ok(())
+}
+
+/// Asks again and again how far the group has come: all of its workers, not only this process.
+async fn observe(flow: FlowConfig, metrics: FlowMetrics) {
+    let mut client = Client::new(flow.source.clone());
+    loop {
+        match share_progress(&mut client, &flow.group.id).await {
+            Ok(progress) => {
+                let lags = progress.into_iter().map(|partition| {
+                    let labels = PartitionLabels { topic: partition.topic, partition: partition.partition };
+                    let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
+                    metrics.lag.get_or_create(&labels).set(lag.unwrap_or(-1));
+                    lag
+                });
+                metrics.backlog.set(lags.sum::<Option<i64>>().unwrap_or(-1));
+            }
+            Err(error) => tracing::debug!(flow = flow.name, %error, "progress of the share group unknown"),
+        }
+        tokio::time::sleep(PROGRESS_EVERY).await;
+    }
+}
