@@ -1,1 +1,28 @@
 //! Real Apache Kafka clusters for tests, demo and bench.
+//!
+//! ```no_run
+//! use cluster::{Cluster, Spec};
+//!
+//! let cluster = Cluster::start(Spec::named("source"))?;
+//! cluster.create_topic("orders", 4, &[("compression.type", "lz4")])?;
+//! cluster.kill()?;
+//! cluster.start_again()?;
+//! # anyhow::Ok(())
+//! ```
+//!
+//! Brokers run from the jars that `scripts/setup` fetched, listen on 127.0.0.1, and leave neither a process
+//! nor a file behind, whichever way their parent ends.
+
+mod admin;
+mod broker;
+mod cluster;
+mod folder;
+mod kafka;
+mod pair;
+mod ports;
+mod proc;
+mod properties;
+
+pub use broker::Broker;
+pub use cluster::{Cluster, Spec};
+pub use pair::{Pair, pair, unique};

@@ -1,0 +1,53 @@
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// Makes brokers and tools log to standard error.
+const LOG4J: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/log4j2.xml");
+
+/// The jars of one Kafka version, as `scripts/setup` cached them.
+#[derive(Debug, Clone)]
+pub(crate) struct Kafka {
+    jars: PathBuf,
+}
+
+impl Kafka {
+    /// Finds the jars of `version`.
+    ///
+    /// Errors: says how to get them if they are not there.
+    pub(crate) fn locate(version: &str) -> anyhow::Result<Self> {
+        let jars = cache()?.join(format!("kafka-{version}"));
+        if !jars.is_dir() {
+            bail!(
+                "Kafka {version} is not in {}: run scripts/setup {version}",
+                jars.display()
+            );
+        }
+        Ok(Self { jars })
+    }
+
+    /// A Java command that runs `main_class` with at most `heap_mb` MiB of heap.
+    pub(crate) fn java(&self, main_class: &str, heap_mb: u32) -> Command {
+        let mut java = Command::new("java");
+        java.arg(format!("-Xmx{heap_mb}m"))
+            .arg(format!("-Dlog4j2.configurationFile={LOG4J}"))
+            .arg("-cp")
+            .arg(self.jars.join("*"))
+            .arg(main_class);
+        java
+    }
+}
+
+/// The same folder that `scripts/setup` fills.
+fn cache() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("SHAREBRIDGE_CACHE") {
+        return Ok(path.into());
+    }
+    if let Some(path) = std::env::var_os("XDG_CACHE_HOME") {
+        return Ok(PathBuf::from(path).join("sharebridge"));
+    }
+    let home = std::env::var_os("HOME")
+        .context("neither SHAREBRIDGE_CACHE, XDG_CACHE_HOME nor HOME is set")?;
+    Ok(PathBuf::from(home).join(".cache/sharebridge"))
+}
