@@ -58,7 +58,7 @@ pub const RECORDS_PER_ROUND_MAX: u64 = 16 << 20;
 pub const ROUNDS_PER_PARTITION_MAX: u64 = 1024;
 
 /// Longest wait for one answer about topics, settings or offsets.
-pub const SURVEY_TIMEOUT: Duration = Duration::from_secs(15);
+pub const SURVEY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time without any record or end of partition before a reader gives up.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);

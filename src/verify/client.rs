@@ -105,8 +105,12 @@ impl Failures {
 
 impl ClientContext for Failures {
     fn error(&self, error: KafkaError, reason: &str) {
-        // The end of a partition comes the same way and is none.
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
+        use RDKafkaErrorCode::{AllBrokersDown, PartitionEOF};
+        // The end of a partition is no failure, and that all brokers are down says less than the failures before it.
+        if !matches!(
+            error.rdkafka_error_code(),
+            Some(PartitionEOF | AllBrokersDown)
+        ) {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             *last = Some(reason.to_owned());
         }

@@ -1,7 +1,6 @@
 //! Finds out what there is to compare: partitions, offsets and the kind of each topic.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
@@ -13,7 +12,7 @@ use super::client::{Client, Endpoint};
 use super::error::VerifyError;
 use super::plan::{Pair, Span};
 use super::tally::Basis;
-use super::{Comparison, SURVEY_TIMEOUT};
+use super::{Comparison, POLL_TIMEOUT, SURVEY_TIMEOUT};
 
 /// One topic on both sides, before reading.
 pub(super) struct TopicSurvey {
@@ -117,7 +116,7 @@ impl<'a> Surveyor<'a> {
         let answer = self.committed.fetch_metadata(Some(topic), SURVEY_TIMEOUT);
         let metadata = answer.map_err(|error| {
             // Failures of connections are handed over while polling only.
-            while self.committed.poll(Duration::ZERO).is_some() {}
+            while self.committed.poll(POLL_TIMEOUT).is_some() {}
             let cause = self.committed.context().last_or(&error.to_string());
             self.endpoint.unreachable(cause)
         })?;
