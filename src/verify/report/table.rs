@@ -88,7 +88,7 @@ fn row(name: String, report: &PartitionReport, verdict: Verdict) -> Line {
 /// Both digests, shortened, or the one that they share.
 fn digests(source: &Content, target: &Content) -> String {
     if source.digest == target.digest {
-        format!("{:.17}", source.digest)
+        format!("{:.16}", source.digest)
     } else {
         format!("{:.8}/{:.8}", source.digest, target.digest)
     }
@@ -198,12 +198,12 @@ mod tests {
         let report = Report { topics };
         assert_eq!(report.verdict(), Verdict::Different);
         let expected = "\
-topic          source  target  missing  extra  duplicates  digest             verdict
-orders             17      16        1      0           0  00000000000000000  different
-  partition 1      12      11        1      0           0  00000000000000000  different
-bills               1       3        0      0           2  00000000000000000  complete with duplicates
-  partition 0       1       3        0      0           2  00000000000000000  complete with duplicates
-calm                1       1        0      0           0  00000000000000000  complete
+topic          source  target  missing  extra  duplicates  digest            verdict
+orders             17      16        1      0           0  0000000000000000  different
+  partition 1      12      11        1      0           0  0000000000000000  different
+bills               1       3        0      0           2  0000000000000000  complete with duplicates
+  partition 0       1       3        0      0           2  0000000000000000  complete with duplicates
+calm                1       1        0      0           0  0000000000000000  complete
 verdict: different: 19 records on the source, 20 on the target, 1 missing, 0 extra, 2 duplicates";
         assert_eq!(report.to_string(), expected);
     }
