@@ -55,10 +55,7 @@ impl RecordBatch {
             let length = (&records[header::LENGTH..]).get_i32();
             let Some(size) = batch_size(length) else {
                 records.clear();
-                return Some(Err(BatchError::Length {
-                    base_offset,
-                    length,
-                }));
+                return Some(Err(BatchError::Length { base_offset, length }));
             };
             if size > records.len() {
                 return None;
@@ -84,21 +81,14 @@ impl RecordBatch {
         let length = batch.at(header::LENGTH).get_i32();
         let size = batch.bytes.len();
         if size < header::SIZE || batch_size(length) != Some(size) {
-            return Err(BatchError::Length {
-                base_offset,
-                length,
-            });
+            return Err(BatchError::Length { base_offset, length });
         }
         let last_delta = batch.last_offset_delta();
         let count = batch.at(header::RECORD_COUNT).get_i32();
         let offsets_fit = base_offset >= 0 && base_offset.checked_add(last_delta.into()).is_some();
         let count_fits = count >= 0 && i64::from(count) <= i64::from(last_delta) + 1;
         if last_delta < 0 || !offsets_fit || !count_fits {
-            return Err(BatchError::Header {
-                base_offset,
-                last_delta,
-                count,
-            });
+            return Err(BatchError::Header { base_offset, last_delta, count });
         }
         Ok(batch)
     }
@@ -111,11 +101,7 @@ impl RecordBatch {
         if stored == computed {
             return Ok(());
         }
-        Err(BatchError::Crc {
-            base_offset: self.base_offset(),
-            stored,
-            computed,
-        })
+        Err(BatchError::Crc { base_offset: self.base_offset(), stored, computed })
     }
 
     /// The offset that record deltas count from; after compaction it may hold no record.
@@ -130,10 +116,7 @@ impl RecordBatch {
 
     /// Every offset that the batch spans, with or without a record.
     pub fn offsets(&self) -> OffsetRange {
-        OffsetRange {
-            first: self.base_offset(),
-            last: self.last_offset(),
-        }
+        OffsetRange { first: self.base_offset(), last: self.last_offset() }
     }
 
     /// Epoch of the partition leader that appended the batch.
@@ -144,10 +127,7 @@ impl RecordBatch {
     /// How the records are compressed. Errors: a number that Kafka does not define.
     pub fn codec(&self) -> Result<Codec, BatchError> {
         let number = self.attributes() & header::CODEC_MASK;
-        Codec::from_number(number).ok_or(BatchError::UnknownCodec {
-            base_offset: self.base_offset(),
-            number,
-        })
+        Codec::from_number(number).ok_or(BatchError::UnknownCodec { base_offset: self.base_offset(), number })
     }
 
     /// Whether the timestamps are the producer's or the broker's.

@@ -94,7 +94,11 @@ async fn join(flows: &mut JoinSet<Result<(), GroupError>>) {
 }
 
 /// Prepares a flow, then runs its lanes side by side.
-async fn run_flow(flow: FlowConfig, wish: watch::Receiver<Wish>, (health, metrics): (Health, FlowMetrics)) -> Result<(), GroupError> {
+async fn run_flow(
+    flow: FlowConfig,
+    wish: watch::Receiver<Wish>,
+    (health, metrics): (Health, FlowMetrics),
+) -> Result<(), GroupError> {
     let mut stopped = wish.clone();
     tokio::select! {
         prepared = prepare::prepare(&flow, &health) => prepared?,
@@ -130,7 +134,9 @@ async fn observe(flow: FlowConfig, metrics: FlowMetrics) {
                 });
                 metrics.backlog.set(lags.sum::<Option<i64>>().unwrap_or(-1));
             }
-            Err(error) => tracing::debug!(flow = flow.name, %error, "progress of the share group unknown"),
+            Err(error) => {
+                tracing::debug!(flow = flow.name, %error, "progress of the share group unknown")
+            }
         }
         tokio::time::sleep(PROGRESS_EVERY).await;
     }

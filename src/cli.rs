@@ -85,10 +85,7 @@ mod tests {
             parse("sharebridge verify --config a.toml --flow orders"),
             Ok(Verb::Verify(Verify { flow: Some(flow), .. })) if flow == "orders"
         ));
-        assert!(matches!(
-            parse("sharebridge validate --config a.toml"),
-            Ok(Verb::Validate(_))
-        ));
+        assert!(matches!(parse("sharebridge validate --config a.toml"), Ok(Verb::Validate(_))));
         assert!(parse("sharebridge run").is_err());
         assert!(parse("sharebridge validate --config a.toml --flow x").is_err());
     }

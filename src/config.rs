@@ -134,8 +134,7 @@ impl Config {
     ///
     /// Errors: all that is wrong with the file at once.
     pub fn load(file: &Path) -> Result<Self, ConfigErrors> {
-        let text = read(file)
-            .map_err(|problem| ConfigErrors::new(file, vec![ConfigError::of_file(problem)]))?;
+        let text = read(file).map_err(|problem| ConfigErrors::new(file, vec![ConfigError::of_file(problem)]))?;
         Self::parse(file, &text)
     }
 
@@ -144,8 +143,7 @@ impl Config {
     /// Errors: all that is wrong with the text at once.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigErrors> {
         let mut errors = Vec::new();
-        let config =
-            document::read(text, &mut errors).and_then(|tables| build::build(tables, &mut errors));
+        let config = document::read(text, &mut errors).and_then(|tables| build::build(tables, &mut errors));
         match config {
             Some(config) if errors.is_empty() => Ok(config),
             _ => Err(ConfigErrors::new(file, errors)),

@@ -15,10 +15,7 @@ pub struct Health {
 
 impl Default for Health {
     fn default() -> Self {
-        Self {
-            troubles: Arc::default(),
-            scope: "".into(),
-        }
+        Self { troubles: Arc::default(), scope: "".into() }
     }
 }
 
@@ -26,10 +23,7 @@ impl Health {
     /// A handle for a part of the process.
     pub fn within(&self, part: impl Display) -> Self {
         let scope = self.subject(part).into();
-        Self {
-            troubles: self.troubles.clone(),
-            scope,
-        }
+        Self { troubles: self.troubles.clone(), scope }
     }
 
     /// Something is wrong with `subject`. Said again with the same reason, it is not logged again.
@@ -55,17 +49,11 @@ impl Health {
     }
 
     fn subject(&self, part: impl Display) -> String {
-        if self.scope.is_empty() {
-            part.to_string()
-        } else {
-            format!("{}/{part}", self.scope)
-        }
+        if self.scope.is_empty() { part.to_string() } else { format!("{}/{part}", self.scope) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
-        self.troubles
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.troubles.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -80,12 +68,6 @@ mod tests {
         lane.trouble("target", "no answer");
         lane.trouble("orders-3", "not authorized");
         lane.well("target");
-        assert_eq!(
-            health.troubles(),
-            [(
-                "orders/lane-0/orders-3".to_owned(),
-                "not authorized".to_owned()
-            )]
-        );
+        assert_eq!(health.troubles(), [("orders/lane-0/orders-3".to_owned(), "not authorized".to_owned())]);
     }
 }

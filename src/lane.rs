@@ -62,7 +62,12 @@ pub struct Lane<S, K> {
 
 impl<S: Source, K: Sink> Lane<S, K> {
     /// A lane between two ends.
-    pub fn new((source, sink): (S, K), bytes_max: usize, wish: watch::Receiver<Wish>, (health, metrics): (Health, FlowMetrics)) -> Self {
+    pub fn new(
+        (source, sink): (S, K),
+        bytes_max: usize,
+        wish: watch::Receiver<Wish>,
+        (health, metrics): (Health, FlowMetrics),
+    ) -> Self {
         health.trouble("start", "has not reached the target yet");
         Self {
             source,
@@ -138,7 +143,13 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let room = self.bytes_max.saturating_sub(self.bytes());
         let patience = self.shelf.due_at().map_or(POLL_PATIENCE, |at| at.saturating_duration_since(Instant::now()));
         if room < FETCH_BYTES_MIN.min(self.bytes_max) {
-            self.health.trouble("memory", format_args!("{} bytes are held for topic partitions in trouble: nothing more is acquired", self.bytes()));
+            self.health.trouble(
+                "memory",
+                format_args!(
+                    "{} bytes are held for topic partitions in trouble: nothing more is acquired",
+                    self.bytes()
+                ),
+            );
             return self.idle(patience).await;
         }
         self.health.well("memory");

@@ -12,11 +12,11 @@
 //! tells the whole story.
 
 pub mod batch;
-pub mod source;
-pub mod sink;
-pub mod settle;
-pub mod lane;
 pub mod bridge;
+pub mod lane;
+pub mod settle;
+pub mod sink;
+pub mod source;
 
 pub mod wire;
 

@@ -20,10 +20,7 @@ pub fn acknowledgements(held: &[OffsetRange], written: &[OffsetRange]) -> Vec<Ac
                 Some(w) if w.first <= range.last => (w.first - 1, AcknowledgeType::Gap),
                 _ => (range.last, AcknowledgeType::Gap),
             };
-            result.push(Acknowledgement {
-                range: OffsetRange { first: next, last },
-                kind,
-            });
+            result.push(Acknowledgement { range: OffsetRange { first: next, last }, kind });
             next = last + 1;
         }
     }
@@ -41,25 +38,12 @@ mod tests {
 
     #[test]
     fn markers_and_holes_are_gaps() {
-        let acks = acknowledgements(
-            &[range(10, 19), range(20, 20), range(30, 39)],
-            &[range(10, 15), range(17, 32)],
-        );
-        let shown: Vec<_> = acks
-            .iter()
-            .map(|a| (a.range.first, a.range.last, a.kind))
-            .collect();
+        let acks = acknowledgements(&[range(10, 19), range(20, 20), range(30, 39)], &[range(10, 15), range(17, 32)]);
+        let shown: Vec<_> = acks.iter().map(|a| (a.range.first, a.range.last, a.kind)).collect();
         use AcknowledgeType::{Accept, Gap};
         assert_eq!(
             shown,
-            [
-                (10, 15, Accept),
-                (16, 16, Gap),
-                (17, 19, Accept),
-                (20, 20, Accept),
-                (30, 32, Accept),
-                (33, 39, Gap)
-            ]
+            [(10, 15, Accept), (16, 16, Gap), (17, 19, Accept), (20, 20, Accept), (30, 32, Accept), (33, 39, Gap)]
         );
     }
 

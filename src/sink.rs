@@ -17,10 +17,7 @@ pub trait Sink: Send {
     ///
     /// Returns, for each parcel, what was held of it and which of these offsets hold records.
     /// Errors: then the transaction must be [aborted](Self::abort).
-    fn write(
-        &mut self,
-        parcels: &[Parcel],
-    ) -> impl Future<Output = Result<Vec<Written>, SinkError>> + Send;
+    fn write(&mut self, parcels: &[Parcel]) -> impl Future<Output = Result<Vec<Written>, SinkError>> + Send;
 
     /// Makes what was written visible.
     fn commit(&mut self) -> impl Future<Output = Result<Fate, SinkError>> + Send;

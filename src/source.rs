@@ -39,11 +39,7 @@ impl fmt::Debug for TopicPartition {
 /// long as it lives: to hold records, a lane has nothing to do but keep them.
 pub trait Source: Send {
     /// Waits until something was acquired, at most for `patience`; takes about `bytes_max` bytes. An empty shipment says: not yet.
-    fn poll(
-        &mut self,
-        bytes_max: usize,
-        patience: Duration,
-    ) -> impl Future<Output = Shipment> + Send;
+    fn poll(&mut self, bytes_max: usize, patience: Duration) -> impl Future<Output = Shipment> + Send;
 
     /// Acknowledges what a lane has finished. Never fails: what the source could not store will come again, and is counted.
     fn settle(&mut self, settlements: Vec<Settlement>) -> impl Future<Output = Settled> + Send;
@@ -100,9 +96,7 @@ pub struct Hold {
 impl Hold {
     /// Holds `ranges`: ascending, not overlapping.
     pub fn new(ranges: Vec<OffsetRange>) -> Self {
-        Self {
-            ranges: Mutex::new(ranges),
-        }
+        Self { ranges: Mutex::new(ranges) }
     }
 
     /// What is ours now.
@@ -126,9 +120,7 @@ impl Hold {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<OffsetRange>> {
-        self.ranges
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.ranges.lock().expect("no code panics while it holds this lock")
     }
 }
 

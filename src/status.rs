@@ -49,8 +49,6 @@ async fn metrics(State(view): State<View>) -> impl IntoResponse {
     let registry = view.registry.lock().expect("no code panics while it holds this lock");
     match prometheus_client::encoding::text::encode(&mut body, &registry) {
         Ok(()) => (StatusCode::OK, [(header::CONTENT_TYPE, OPEN_METRICS)], body),
-        Err(error) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], format!("{error}\n"))
-        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], format!("{error}\n")),
     }
 }

@@ -87,30 +87,19 @@ pub struct Comparison {
 /// thread, every [`PROGRESS_INTERVAL`] and once after each round of partitions.
 /// Memory is bounded by [`RECORDS_PER_ROUND_MAX`] hashes for each side.
 /// Errors: a cluster that does not answer, refuses, or stops delivering. Differences are no errors.
-pub fn verify(
-    comparison: &Comparison,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, VerifyError> {
+pub fn verify(comparison: &Comparison, progress: &mut dyn FnMut(Progress)) -> Result<Report, VerifyError> {
     if comparison.topics.is_empty() {
         return Err(VerifyError::NoTopics);
     }
     let topics = survey::survey(comparison)?;
-    let plans = topics
-        .iter()
-        .map(plan::rounds)
-        .collect::<Result<Vec<_>, _>>()?;
+    let plans = topics.iter().map(plan::rounds).collect::<Result<Vec<_>, _>>()?;
     let watch = Watch::new(plans.iter().flatten().map(Round::offset_count).sum());
 
     let mut report = Report { topics: Vec::new() };
     for (topic, rounds) in topics.into_iter().zip(plans) {
         let mut outcome = TopicReport::unread(&topic);
         for round in &rounds {
-            let work = Work {
-                comparison,
-                topic: &topic,
-                round,
-                watch: &watch,
-            };
+            let work = Work { comparison, topic: &topic, round, watch: &watch };
             work.run(&mut outcome, progress)?;
         }
         report.topics.push(outcome);
@@ -127,11 +116,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(
-        &self,
-        outcome: &mut TopicReport,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(), VerifyError> {
+    fn run(&self, outcome: &mut TopicReport, progress: &mut dyn FnMut(Progress)) -> Result<(), VerifyError> {
         let [source, target] = self.read_both(progress)?;
         for (pair, (source, target)) in self.round.pairs.iter().zip(source.iter().zip(&target)) {
             outcome.add(pair.partition, source, target);
@@ -140,10 +125,7 @@ impl Work<'_> {
     }
 
     /// Reads both sides at once; the first error stops the other side.
-    fn read_both(
-        &self,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<[Vec<Multiset>; 2], VerifyError> {
+    fn read_both(&self, progress: &mut dyn FnMut(Progress)) -> Result<[Vec<Multiset>; 2], VerifyError> {
         let readings = [
             self.reading(&self.comparison.source, |pair| pair.source),
             self.reading(&self.comparison.target, |pair| pair.target),
@@ -175,11 +157,7 @@ impl Work<'_> {
         })
     }
 
-    fn reading<'a>(
-        &'a self,
-        endpoint: &'a Endpoint,
-        side: impl Fn(&plan::Pair) -> plan::Span,
-    ) -> Reading<'a> {
+    fn reading<'a>(&'a self, endpoint: &'a Endpoint, side: impl Fn(&plan::Pair) -> plan::Span) -> Reading<'a> {
         let pairs = self.round.pairs.iter();
         Reading {
             endpoint,
@@ -191,10 +169,6 @@ impl Work<'_> {
     }
 
     fn progress(&self) -> Progress {
-        Progress {
-            read: self.watch.read(),
-            total: self.watch.total(),
-            topic: self.topic.name.clone(),
-        }
+        Progress { read: self.watch.read(), total: self.watch.total(), topic: self.topic.name.clone() }
     }
 }

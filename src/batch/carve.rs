@@ -29,43 +29,23 @@ pub struct Carved {
 /// consumer of the source sees. A control batch and one without records give nothing.
 /// Errors: records that cannot be read within bounds; [`BatchError::RecordTooLarge`] if one does not fit
 /// alone, then carve again without its offset.
-pub fn carve(
-    batch: &RecordBatch,
-    acquired: &[OffsetRange],
-    size_max: usize,
-) -> Result<Carved, BatchError> {
+pub fn carve(batch: &RecordBatch, acquired: &[OffsetRange], size_max: usize) -> Result<Carved, BatchError> {
     let base_offset = batch.base_offset();
     let count = batch.record_count();
     if batch.is_control() || count == 0 {
         return Ok(Carved::default());
     }
     if count > RECORDS_PER_BATCH_MAX {
-        return Err(BatchError::TooManyRecords {
-            base_offset,
-            count,
-            count_max: RECORDS_PER_BATCH_MAX,
-        });
+        return Err(BatchError::TooManyRecords { base_offset, count, count_max: RECORDS_PER_BATCH_MAX });
     }
     let codec = batch.codec()?;
     let block = codec
         .decompress(batch.at(header::SIZE), DECOMPRESSED_BYTES_MAX)
-        .map_err(|source| BatchError::Compression {
-            base_offset,
-            codec,
-            source,
-        })?;
+        .map_err(|source| BatchError::Compression { base_offset, codec, source })?;
     let records = select(batch, &block, acquired)?;
-    let mut carver = Carver {
-        source: batch,
-        codec,
-        size_max,
-        batches: Vec::new(),
-    };
+    let mut carver = Carver { source: batch, codec, size_max, batches: Vec::new() };
     carver.pack(&records)?;
-    Ok(Carved {
-        batches: carver.batches,
-        offsets: join(records.iter().map(|record| record.offset)),
-    })
+    Ok(Carved { batches: carver.batches, offsets: join(records.iter().map(|record| record.offset)) })
 }
 
 /// A record with what a consumer of the source sees.
@@ -76,16 +56,8 @@ struct Selected<'a> {
 }
 
 /// Walks all records, so that a malformed one is found wherever it is, and keeps those in `acquired`.
-fn select<'a>(
-    batch: &RecordBatch,
-    block: &'a [u8],
-    acquired: &[OffsetRange],
-) -> Result<Vec<Selected<'a>>, BatchError> {
-    let malformed = |(index, why)| BatchError::Record {
-        base_offset: batch.base_offset(),
-        index,
-        why,
-    };
+fn select<'a>(batch: &RecordBatch, block: &'a [u8], acquired: &[OffsetRange]) -> Result<Vec<Selected<'a>>, BatchError> {
+    let malformed = |(index, why)| BatchError::Record { base_offset: batch.base_offset(), index, why };
     let mut acquired = acquired.iter().peekable();
     let mut selected = Vec::new();
     let mut delta_before = -1;
@@ -93,10 +65,7 @@ fn select<'a>(
         let record = record.map_err(|why| malformed((index, why)))?;
         let delta = record.offset_delta;
         if delta <= delta_before || delta > batch.last_offset_delta() {
-            return Err(malformed((
-                index,
-                "its offset is not after the one before it and within the batch",
-            )));
+            return Err(malformed((index, "its offset is not after the one before it and within the batch")));
         }
         delta_before = delta;
         let offset = batch.base_offset() + i64::from(delta);
@@ -105,15 +74,9 @@ fn select<'a>(
             let timestamp = match batch.timestamp_type() {
                 TimestampType::LogAppendTime => batch.max_timestamp(),
                 // Wraps as in Java, where readers add and writers subtract in 64 bits.
-                TimestampType::CreateTime => {
-                    batch.base_timestamp().wrapping_add(record.timestamp_delta)
-                }
+                TimestampType::CreateTime => batch.base_timestamp().wrapping_add(record.timestamp_delta),
             };
-            selected.push(Selected {
-                offset,
-                timestamp,
-                body: record.body,
-            });
+            selected.push(Selected { offset, timestamp, body: record.body });
         }
     }
     Ok(selected)
@@ -125,10 +88,7 @@ fn join(offsets: impl Iterator<Item = i64>) -> Vec<OffsetRange> {
     for offset in offsets {
         match ranges.last_mut() {
             Some(range) if range.last + 1 == offset => range.last = offset,
-            _ => ranges.push(OffsetRange {
-                first: offset,
-                last: offset,
-            }),
+            _ => ranges.push(OffsetRange { first: offset, last: offset }),
         }
     }
     ranges
@@ -170,14 +130,11 @@ impl Carver<'_> {
         let max_timestamp = records.iter().map(|record| record.timestamp).max();
         let count = i32::try_from(records.len()).expect("RECORDS_PER_BATCH_MAX is below 2^31");
         let block = encode_block(records, base_timestamp);
-        let payload = self
-            .codec
-            .compress(block)
-            .map_err(|source| BatchError::Compression {
-                base_offset: self.source.base_offset(),
-                codec: self.codec,
-                source,
-            })?;
+        let payload = self.codec.compress(block).map_err(|source| BatchError::Compression {
+            base_offset: self.source.base_offset(),
+            codec: self.codec,
+            source,
+        })?;
         let length = i32::try_from(header::SIZE - header::LENGTH_END + payload.len())
             .expect("the bounds on bytes and records keep a batch below 2 GiB");
         let codec = self.source.attributes() & header::CODEC_MASK;
@@ -189,10 +146,7 @@ impl Carver<'_> {
             .set(header::ATTRIBUTES, codec.to_be_bytes())
             .set(header::LAST_OFFSET_DELTA, (count - 1).to_be_bytes())
             .set(header::BASE_TIMESTAMP, base_timestamp.to_be_bytes())
-            .set(
-                header::MAX_TIMESTAMP,
-                max_timestamp.unwrap_or(-1).to_be_bytes(),
-            )
+            .set(header::MAX_TIMESTAMP, max_timestamp.unwrap_or(-1).to_be_bytes())
             .set(header::PRODUCER_ID, (-1i64).to_be_bytes())
             .set(header::PRODUCER_EPOCH, (-1i16).to_be_bytes())
             .set(header::BASE_SEQUENCE, (-1i32).to_be_bytes())
@@ -211,10 +165,7 @@ fn encode_block(records: &[Selected<'_>], base_timestamp: i64) -> Vec<u8> {
         put_varint(&mut fields, record.timestamp.wrapping_sub(base_timestamp));
         put_varint(&mut fields, delta);
         let length = fields.len() + record.body.len();
-        put_varint(
-            &mut block,
-            i64::try_from(length).expect("a length fits 63 bits"),
-        );
+        put_varint(&mut block, i64::try_from(length).expect("a length fits 63 bits"));
         block.extend_from_slice(&fields);
         block.extend_from_slice(record.body);
     }

@@ -75,9 +75,7 @@ impl Codec {
             Codec::Snappy => snappy::compress(&block),
             Codec::Lz4 => {
                 // Kafka's reader refuses blocks that depend on each other.
-                let info = FrameInfo::new()
-                    .block_mode(BlockMode::Independent)
-                    .block_size(BlockSize::Max64KB);
+                let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
                 let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
                 encoder.write_all(&block)?;
                 Ok(encoder.finish()?)

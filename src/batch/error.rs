@@ -26,9 +26,7 @@ pub enum BatchError {
         magic: i8,
     },
     /// The length field is impossible.
-    #[error(
-        "batch at offset {base_offset} has length {length}, which no batch of magic 2 can have"
-    )]
+    #[error("batch at offset {base_offset} has length {length}, which no batch of magic 2 can have")]
     Length {
         /// Where the batch claims to start.
         base_offset: i64,
@@ -36,9 +34,7 @@ pub enum BatchError {
         length: i32,
     },
     /// Offsets or counts in the header contradict each other.
-    #[error(
-        "batch at offset {base_offset} is malformed: last offset delta {last_delta}, {count} records"
-    )]
+    #[error("batch at offset {base_offset} is malformed: last offset delta {last_delta}, {count} records")]
     Header {
         /// Where the batch claims to start.
         base_offset: i64,
@@ -79,9 +75,7 @@ pub enum BatchError {
         why: &'static str,
     },
     /// More records than [`RECORDS_PER_BATCH_MAX`](super::RECORDS_PER_BATCH_MAX).
-    #[error(
-        "batch at offset {base_offset} has {count} records, more than the {count_max} that can be carved"
-    )]
+    #[error("batch at offset {base_offset} has {count} records, more than the {count_max} that can be carved")]
     TooManyRecords {
         /// Where the batch starts.
         base_offset: i64,

@@ -49,11 +49,7 @@ impl fmt::Display for Reason {
 /// `acquired`: ascending and disjoint. `size_max`: the target's `max.message.bytes`. The batch's checksum
 /// is taken as verified. Records are looked at only if uncompressed: there a broker trusts their offset
 /// deltas, while it numbers compressed ones anew.
-pub fn why_not_forwardable(
-    batch: &RecordBatch,
-    acquired: &[OffsetRange],
-    size_max: usize,
-) -> Option<Reason> {
+pub fn why_not_forwardable(batch: &RecordBatch, acquired: &[OffsetRange], size_max: usize) -> Option<Reason> {
     let count = batch.record_count();
     if batch.is_control() {
         return Some(Reason::Control);
@@ -82,9 +78,7 @@ pub fn why_not_forwardable(
 
 fn is_numbered_from_zero(batch: &RecordBatch) -> bool {
     let records = Records::new(batch.at(header::SIZE), batch.record_count());
-    (0..)
-        .zip(records)
-        .all(|(delta, record)| record.is_ok_and(|record| record.offset_delta == delta))
+    (0..).zip(records).all(|(delta, record)| record.is_ok_and(|record| record.offset_delta == delta))
 }
 
 /// What the target's producer writes over the source's header.
@@ -125,10 +119,7 @@ pub fn forward(batch: &RecordBatch, stamp: Stamp) -> Forwarded {
         .set(header::PRODUCER_ID, stamp.producer_id.to_be_bytes())
         .set(header::PRODUCER_EPOCH, stamp.producer_epoch.to_be_bytes())
         .set(header::BASE_SEQUENCE, stamp.base_sequence.to_be_bytes());
-    Forwarded {
-        header: Bytes::copy_from_slice(header.seal(&payload)),
-        payload,
-    }
+    Forwarded { header: Bytes::copy_from_slice(header.seal(&payload)), payload }
 }
 
 #[cfg(test)]

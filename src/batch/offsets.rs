@@ -44,17 +44,12 @@ mod tests {
     use super::*;
 
     fn ranges(ends: &[(i64, i64)]) -> Vec<OffsetRange> {
-        ends.iter()
-            .map(|&(first, last)| OffsetRange { first, last })
-            .collect()
+        ends.iter().map(|&(first, last)| OffsetRange { first, last }).collect()
     }
 
     #[test]
     fn covered_across_adjacent_ranges_but_not_across_a_hole() {
-        let batch = OffsetRange {
-            first: 10,
-            last: 19,
-        };
+        let batch = OffsetRange { first: 10, last: 19 };
         assert!(batch.is_covered_by(&ranges(&[(10, 19)])));
         assert!(batch.is_covered_by(&ranges(&[(0, 5), (8, 14), (15, 30)])));
         assert!(batch.is_covered_by(&ranges(&[(0, i64::MAX)])));

@@ -27,20 +27,13 @@ impl<'a> Records<'a> {
     fn record(&mut self) -> Result<Record<'a>, &'static str> {
         let length = varint(&mut self.block).ok_or("its length is no varint")?;
         let length = usize::try_from(length).map_err(|_| "its length is negative")?;
-        let (mut record, rest) = self
-            .block
-            .split_at_checked(length)
-            .ok_or("it ends after the batch")?;
+        let (mut record, rest) = self.block.split_at_checked(length).ok_or("it ends after the batch")?;
         self.block = rest;
         let (_attributes, fields) = record.split_first().ok_or("it is empty")?;
         record = fields;
         let timestamp_delta = varlong(&mut record).ok_or("its timestamp delta is no varint")?;
         let offset_delta = varint(&mut record).ok_or("its offset delta is no varint")?;
-        Ok(Record {
-            timestamp_delta,
-            offset_delta,
-            body: record,
-        })
+        Ok(Record { timestamp_delta, offset_delta, body: record })
     }
 }
 

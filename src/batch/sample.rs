@@ -34,21 +34,15 @@ impl SampleRecord {
         put_varint(&mut body, value.len() as i64);
         body.extend_from_slice(value);
         put_varint(&mut body, 0);
-        SampleRecord {
-            timestamp_delta: offset_delta.into(),
-            offset_delta,
-            body,
-        }
+        SampleRecord { timestamp_delta: offset_delta.into(), offset_delta, body }
     }
 }
 
 impl Sample {
     /// An uncompressed batch with CreateTime and one record at each of the offset deltas.
     pub(crate) fn of(base_offset: i64, deltas: impl IntoIterator<Item = i32>) -> Self {
-        let records: Vec<_> = deltas
-            .into_iter()
-            .map(|delta| SampleRecord::new(delta, format!("value {delta}").as_bytes()))
-            .collect();
+        let records: Vec<_> =
+            deltas.into_iter().map(|delta| SampleRecord::new(delta, format!("value {delta}").as_bytes())).collect();
         Sample {
             base_offset,
             attributes: 0,
@@ -87,10 +81,7 @@ impl Sample {
             .set(header::LEADER_EPOCH, 7i32.to_be_bytes())
             .set(header::MAGIC, header::MAGIC_V2.to_be_bytes())
             .set(header::ATTRIBUTES, self.attributes.to_be_bytes())
-            .set(
-                header::LAST_OFFSET_DELTA,
-                self.last_offset_delta.to_be_bytes(),
-            )
+            .set(header::LAST_OFFSET_DELTA, self.last_offset_delta.to_be_bytes())
             .set(header::BASE_TIMESTAMP, self.base_timestamp.to_be_bytes())
             .set(header::MAX_TIMESTAMP, self.max_timestamp.to_be_bytes())
             .set(header::PRODUCER_ID, 4711i64.to_be_bytes())
@@ -114,13 +105,8 @@ impl Sample {
 }
 
 /// Every codec with its number in the attributes.
-pub(crate) const CODECS: [(Codec, i16); 5] = [
-    (Codec::Uncompressed, 0),
-    (Codec::Gzip, 1),
-    (Codec::Snappy, 2),
-    (Codec::Lz4, 3),
-    (Codec::Zstd, 4),
-];
+pub(crate) const CODECS: [(Codec, i16); 5] =
+    [(Codec::Uncompressed, 0), (Codec::Gzip, 1), (Codec::Snappy, 2), (Codec::Lz4, 3), (Codec::Zstd, 4)];
 
 /// Uncompressed batches in a row, as a fetch brings them: one for each count of records.
 pub(crate) fn batches(first_offset: i64, counts: &[i32]) -> Bytes {

@@ -9,9 +9,7 @@ fn split(records: impl Into<Bytes>) -> Vec<Result<RecordBatch, BatchError>> {
 
 #[test]
 fn header_fields_are_read_from_their_places() {
-    let batch = Sample::of(1000, [0, 1, 4])
-        .with_attributes(0b1_1100)
-        .batch();
+    let batch = Sample::of(1000, [0, 1, 4]).with_attributes(0b1_1100).batch();
     assert_eq!(batch.base_offset(), 1000);
     assert_eq!(batch.last_offset(), 1004);
     assert_eq!(batch.leader_epoch(), 7);
@@ -26,12 +24,7 @@ fn header_fields_are_read_from_their_places() {
     assert_eq!(batch.base_sequence(), 42);
     assert_eq!(batch.record_count(), 3);
     assert_eq!(batch.size_bytes(), batch.bytes().len());
-    assert!(
-        Sample::of(0, [0])
-            .with_attributes(1 << 5)
-            .batch()
-            .is_control()
-    );
+    assert!(Sample::of(0, [0]).with_attributes(1 << 5).batch().is_control());
 }
 
 #[test]
@@ -41,13 +34,7 @@ fn codecs_have_kafkas_numbers_and_others_are_refused() {
         assert_eq!(batch.codec().unwrap(), codec);
     }
     let batch = Sample::of(9, [0]).with_attributes(5).batch();
-    assert!(matches!(
-        batch.codec(),
-        Err(BatchError::UnknownCodec {
-            base_offset: 9,
-            number: 5
-        })
-    ));
+    assert!(matches!(batch.codec(), Err(BatchError::UnknownCodec { base_offset: 9, number: 5 })));
 }
 
 /// The CRC-32C check value of the catalogue of CRC algorithms.
@@ -67,17 +54,8 @@ fn split_shares_the_bytes_and_leaves_out_a_cut_last_batch() {
         assert_eq!(batch.bytes(), &first);
         assert_eq!(batch.bytes().as_ptr(), both.as_ptr());
     }
-    let offsets: Vec<_> = split(both)
-        .into_iter()
-        .map(|batch| batch.unwrap().offsets())
-        .collect();
-    assert_eq!(
-        offsets,
-        [
-            OffsetRange { first: 5, last: 7 },
-            OffsetRange { first: 8, last: 9 }
-        ]
-    );
+    let offsets: Vec<_> = split(both).into_iter().map(|batch| batch.unwrap().offsets()).collect();
+    assert_eq!(offsets, [OffsetRange { first: 5, last: 7 }, OffsetRange { first: 8, last: 9 }]);
 }
 
 #[test]
@@ -85,16 +63,7 @@ fn split_reports_a_bad_header_and_goes_on() {
     let mut old = Sample::of(5, 0..3).bytes().to_vec();
     old[header::MAGIC] = 1;
     let batches = split([&old[..], &Sample::of(8, 0..2).bytes()].concat());
-    assert!(matches!(
-        batches[..],
-        [
-            Err(BatchError::Magic {
-                base_offset: 5,
-                magic: 1
-            }),
-            Ok(_)
-        ]
-    ));
+    assert!(matches!(batches[..], [Err(BatchError::Magic { base_offset: 5, magic: 1 }), Ok(_)]));
 }
 
 #[test]
@@ -103,13 +72,7 @@ fn split_ends_at_an_impossible_length() {
         let mut bytes = Sample::of(5, 0..3).bytes().to_vec();
         bytes[header::LENGTH..header::LENGTH_END].copy_from_slice(&length.to_be_bytes());
         let batches = split(bytes);
-        assert!(
-            matches!(
-                batches[..],
-                [Err(BatchError::Length { base_offset: 5, .. })]
-            ),
-            "{length}: {batches:?}"
-        );
+        assert!(matches!(batches[..], [Err(BatchError::Length { base_offset: 5, .. })]), "{length}: {batches:?}");
     }
 }
 
@@ -117,37 +80,16 @@ fn split_ends_at_an_impossible_length() {
 fn impossible_offsets_and_counts_are_refused() {
     let sound = Sample::of(5, 0..3);
     let wrong = [
-        Sample {
-            base_offset: -1,
-            ..sound.clone()
-        },
-        Sample {
-            base_offset: i64::MAX,
-            ..sound.clone()
-        },
-        Sample {
-            last_offset_delta: -1,
-            ..sound.clone()
-        },
-        Sample {
-            last_offset_delta: 1,
-            ..sound.clone()
-        },
-        Sample {
-            record_count: -1,
-            ..sound.clone()
-        },
-        Sample {
-            record_count: i32::MAX,
-            ..sound
-        },
+        Sample { base_offset: -1, ..sound.clone() },
+        Sample { base_offset: i64::MAX, ..sound.clone() },
+        Sample { last_offset_delta: -1, ..sound.clone() },
+        Sample { last_offset_delta: 1, ..sound.clone() },
+        Sample { record_count: -1, ..sound.clone() },
+        Sample { record_count: i32::MAX, ..sound },
     ];
     for sample in wrong {
         let batches = split(sample.bytes());
-        assert!(
-            matches!(batches[..], [Err(BatchError::Header { .. })]),
-            "{sample:?}"
-        );
+        assert!(matches!(batches[..], [Err(BatchError::Header { .. })]), "{sample:?}");
     }
 }
 

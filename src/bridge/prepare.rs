@@ -37,22 +37,25 @@ pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupErro
 
 /// Creates the topics that are missing on the target. One that cannot be created, or that the source lacks, is told, and does not
 /// stop the others: the lanes hold what is written to it.
-async fn prepare_topics(flow: &FlowConfig, (source, target): (&mut Client, &mut Client), health: &Health) -> Result<(), WireError> {
+async fn prepare_topics(
+    flow: &FlowConfig,
+    (source, target): (&mut Client, &mut Client),
+    health: &Health,
+) -> Result<(), WireError> {
     let existing = target.topics(&flow.topics).await?;
-    let is_missing = |name: &str| {
-        existing.iter().any(|found| matches!(found, Err((n, e)) if n == name && e.code() == Some(Code::UnknownTopicOrPartition)))
-    };
-    for found in source.topics(&flow.topics).await? {
+    let is_missing = |name: &str| existing.iter().any(|(n, found)| n == name && is_unknown(found));
+    for (name, found) in source.topics(&flow.topics).await? {
         match found {
-            Ok(topic) if is_missing(&topic.name) => {
-                let created = create(source, target, &topic).await;
-                tell(health, &topic.name, created)?;
-            }
-            Ok(topic) => health.well(format_args!("topic {}", topic.name)),
-            Err((name, error)) => health.trouble(format_args!("topic {name}"), error),
+            Ok(topic) if is_missing(&name) => tell(health, &name, create(source, target, &topic).await)?,
+            Ok(_) => health.well(format_args!("topic {name}")),
+            Err(error) => health.trouble(format_args!("topic {name}"), error),
         }
     }
     Ok(())
+}
+
+fn is_unknown(found: &Result<TopicInfo, WireError>) -> bool {
+    found.as_ref().is_err_and(|error| error.code() == Some(Code::UnknownTopicOrPartition))
 }
 
 fn tell(health: &Health, topic: &str, created: Result<(), WireError>) -> Result<(), WireError> {

@@ -39,7 +39,9 @@ async fn serve(config: Config) -> Exit {
     let address = config.bridge.status_address;
     let listener = match status::bind(address).await {
         Ok(listener) => listener,
-        Err(error) => return fail(format_args!("status.address {address}: {error}; choose another one in [bridge]")),
+        Err(error) => {
+            return fail(format_args!("status.address {address}: {error}; choose another one in [bridge]"));
+        }
     };
     match listener.local_addr() {
         Ok(address) => tracing::info!(%address, "status server"),

@@ -35,12 +35,9 @@ mod tests {
     fn says_how_many_flows_are_good() -> std::io::Result<()> {
         let folder = tempfile::tempdir()?;
         let config = folder.path().join("sharebridge.toml");
-        let clusters =
-            "clusters.a.bootstrap.servers = 'a:1'\nclusters.b.bootstrap.servers = 'b:1'\n";
+        let clusters = "clusters.a.bootstrap.servers = 'a:1'\nclusters.b.bootstrap.servers = 'b:1'\n";
         let flow = |name: &str| {
-            format!(
-                "[flows.{name}]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['{name}']\n"
-            )
+            format!("[flows.{name}]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['{name}']\n")
         };
         let validate = Validate { config };
         let said = |text: String| {

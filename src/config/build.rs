@@ -8,8 +8,7 @@ use super::error::{ConfigError, Problem};
 use super::relation::{self, common_server};
 use super::section::{Section, View};
 use super::{
-    BridgeConfig, ClusterConfig, Config, FLOW_COUNT_MAX, FlowConfig, GroupConfig, LogFormat,
-    TRANSACTION_SWEEP,
+    BridgeConfig, ClusterConfig, Config, FLOW_COUNT_MAX, FlowConfig, GroupConfig, LogFormat, TRANSACTION_SWEEP,
 };
 
 /// Clusters by name; `None` is one with errors of its own.
@@ -43,11 +42,7 @@ pub(super) fn build(tables: Vec<Table>, errors: &mut Vec<ConfigError>) -> Option
 
     let mut flows = Vec::new();
     for section in &flow_sections {
-        let view = View {
-            section,
-            defaults: Some(&defaults),
-            errors,
-        };
+        let view = View { section, defaults: Some(&defaults), errors };
         if let Some(flow) = flow(view, &clusters) {
             relation::check(&flow, section, &flows, errors);
             flows.push(flow);
@@ -58,11 +53,7 @@ pub(super) fn build(tables: Vec<Table>, errors: &mut Vec<ConfigError>) -> Option
 }
 
 fn bridge_config(section: &Section, errors: &mut Vec<ConfigError>) -> Option<BridgeConfig> {
-    let mut view = View {
-        section,
-        defaults: None,
-        errors,
-    };
+    let mut view = View { section, defaults: None, errors };
     let log_format = view.text("log.format").map(|word| match word.as_str() {
         "auto" => LogFormat::Auto,
         "text" => LogFormat::Text,
@@ -77,25 +68,14 @@ fn bridge_config(section: &Section, errors: &mut Vec<ConfigError>) -> Option<Bri
     })
 }
 
-fn cluster(
-    name: &str,
-    section: &Section,
-    errors: &mut Vec<ConfigError>,
-) -> Option<Arc<ClusterConfig>> {
-    let mut view = View {
-        section,
-        defaults: None,
-        errors,
-    };
+fn cluster(name: &str, section: &Section, errors: &mut Vec<ConfigError>) -> Option<Arc<ClusterConfig>> {
+    let mut view = View { section, defaults: None, errors };
     let reconnect_backoff = view.duration("reconnect.backoff.ms");
     let reconnect_backoff_max = view.duration("reconnect.backoff.max.ms");
     if let (Some(first), Some(max)) = (reconnect_backoff, reconnect_backoff_max)
         && max < first
     {
-        let problem = Problem::BackoffOrder {
-            max_ms: max.as_millis(),
-            first_ms: first.as_millis(),
-        };
+        let problem = Problem::BackoffOrder { max_ms: max.as_millis(), first_ms: first.as_millis() };
         view.report("reconnect.backoff.max.ms", problem);
     }
     Some(Arc::new(ClusterConfig {
@@ -149,10 +129,7 @@ fn group(view: &mut View<'_>) -> Option<GroupConfig> {
 }
 
 /// Finds the two clusters of a flow, which must differ.
-fn ends(
-    view: &mut View<'_>,
-    clusters: &Clusters,
-) -> Option<(Arc<ClusterConfig>, Arc<ClusterConfig>)> {
+fn ends(view: &mut View<'_>, clusters: &Clusters) -> Option<(Arc<ClusterConfig>, Arc<ClusterConfig>)> {
     let source_name = view.text("source.cluster");
     let sink_name = view.text("sink.cluster");
     if source_name.is_some() && source_name == sink_name {
@@ -164,21 +141,13 @@ fn ends(
     let sink = known(view, "sink.cluster", sink_name, clusters);
     let (source, sink) = (source?, sink?);
     if let Some(server) = common_server(&source, &sink) {
-        let problem = Problem::SinkSharesBroker {
-            server: server.to_owned(),
-            source_cluster: source.name.clone(),
-        };
+        let problem = Problem::SinkSharesBroker { server: server.to_owned(), source_cluster: source.name.clone() };
         view.report("sink.cluster", problem);
     }
     Some((source, sink))
 }
 
-fn known(
-    view: &mut View<'_>,
-    key: &str,
-    name: Option<String>,
-    clusters: &Clusters,
-) -> Option<Arc<ClusterConfig>> {
+fn known(view: &mut View<'_>, key: &str, name: Option<String>, clusters: &Clusters) -> Option<Arc<ClusterConfig>> {
     let name = name?;
     match clusters.get(&name) {
         Some(cluster) => cluster.clone(),

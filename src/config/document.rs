@@ -98,12 +98,7 @@ pub(super) fn read(text: &str, errors: &mut Vec<ConfigError>) -> Option<Vec<Tabl
     if bad.structure {
         return None;
     }
-    let mut reader = Reader {
-        lines,
-        bad_lines: bad.lines,
-        tables: Vec::new(),
-        errors,
-    };
+    let mut reader = Reader { lines, bad_lines: bad.lines, tables: Vec::new(), errors };
     for (key, value) in root.get_ref() {
         reader.root(key.get_ref(), value, reader.lines.at(key.span()));
     }
@@ -129,16 +124,12 @@ impl Reader<'_> {
             _ => {
                 let nearest = nearest(key, ["bridge", "defaults", "clusters", "flows"].into_iter());
                 let problem = Problem::UnknownTable { nearest };
-                return self
-                    .errors
-                    .push(ConfigError::of_line(line, problem).at_key(key));
+                return self.errors.push(ConfigError::of_line(line, problem).at_key(key));
             }
         };
         let Some(named) = value.get_ref().as_table() else {
             let problem = Problem::NotATable { form };
-            return self
-                .errors
-                .push(ConfigError::of_line(line, problem).at_key(key));
+            return self.errors.push(ConfigError::of_line(line, problem).at_key(key));
         };
         for (name, table) in named {
             self.table(place(name.get_ref().to_string()), table, form);
@@ -149,18 +140,12 @@ impl Reader<'_> {
         let line = self.lines.at(value.span());
         let Some(table) = value.get_ref().as_table() else {
             let problem = Problem::NotATable { form };
-            return self
-                .errors
-                .push(ConfigError::of_line(line, problem).in_place(&place));
+            return self.errors.push(ConfigError::of_line(line, problem).in_place(&place));
         };
         let mut properties = Vec::new();
         self.flatten("", table, &mut properties);
         properties.sort_by_key(|property| property.line);
-        self.tables.push(Table {
-            place,
-            line,
-            properties,
-        });
+        self.tables.push(Table { place, line, properties });
     }
 
     /// TOML's own limit of nesting bounds the depth.
@@ -189,9 +174,7 @@ fn raw(value: &DeValue<'_>) -> Raw {
         DeValue::Float(float) => Raw::Text(float.to_string()),
         DeValue::Boolean(flag) => Raw::Text(flag.to_string()),
         DeValue::Datetime(time) => Raw::Text(time.to_string()),
-        DeValue::Array(values) => {
-            Raw::List(values.iter().map(|value| raw(value.get_ref())).collect())
-        }
+        DeValue::Array(values) => Raw::List(values.iter().map(|value| raw(value.get_ref())).collect()),
         DeValue::Table(_) => Raw::Table,
     }
 }

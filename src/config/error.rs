@@ -66,20 +66,12 @@ pub(super) struct ConfigError {
 impl ConfigError {
     /// An error of the file as a whole.
     pub(super) fn of_file(problem: Problem) -> Self {
-        Self {
-            line: None,
-            place: None,
-            key: None,
-            problem,
-        }
+        Self { line: None, place: None, key: None, problem }
     }
 
     /// An error of a line that belongs to no table that we know.
     pub(super) fn of_line(line: usize, problem: Problem) -> Self {
-        Self {
-            line: Some(line),
-            ..Self::of_file(problem)
-        }
+        Self { line: Some(line), ..Self::of_file(problem) }
     }
 
     /// Names the table.
@@ -155,23 +147,14 @@ pub(super) enum Problem {
         "has the broker {server} in common with the source.cluster {} and records would loop, name another cluster",
         Shown(.source_cluster).in_quotes()
     )]
-    SinkSharesBroker {
-        server: String,
-        source_cluster: String,
-    },
-    #[error(
-        "is {max_ms} ms, less than reconnect.backoff.ms of {first_ms} ms, raise it or lower the other"
-    )]
+    SinkSharesBroker { server: String, source_cluster: String },
+    #[error("is {max_ms} ms, less than reconnect.backoff.ms of {first_ms} ms, raise it or lower the other")]
     BackoffOrder { max_ms: u128, first_ms: u128 },
     #[error(
         "is {transaction_ms} ms, and with {sweep_ms} ms for the coordinator not less than share.acquisition.lock.timeout.ms of {lock_ms} ms: \
          the open transaction of a dead worker should be decided before its records come back, lower it or raise the lock timeout"
     )]
-    TransactionOutlivesLock {
-        transaction_ms: u128,
-        sweep_ms: u128,
-        lock_ms: u128,
-    },
+    TransactionOutlivesLock { transaction_ms: u128, sweep_ms: u128, lock_ms: u128 },
     #[error(
         "is {} in {other} too: two flows may not share a group on the same source cluster, give each its own",
         Shown(.id).in_quotes()

@@ -61,11 +61,7 @@ pub(super) const KEYS: [Key; 20] = [
     Key {
         name: "drain.timeout.ms",
         scope: Scope::Bridge,
-        kind: Kind::Integer {
-            min: 0,
-            max: 3_600_000,
-            unit: "ms",
-        },
+        kind: Kind::Integer { min: 0, max: 3_600_000, unit: "ms" },
         default: Some("25000"),
         doc: "Longest time for flows to finish what they hold at shutdown",
     },
@@ -100,33 +96,21 @@ pub(super) const KEYS: [Key; 20] = [
     Key {
         name: "request.timeout.ms",
         scope: Scope::Cluster,
-        kind: Kind::Integer {
-            min: 100,
-            max: 600_000,
-            unit: "ms",
-        },
+        kind: Kind::Integer { min: 100, max: 600_000, unit: "ms" },
         default: Some("30000"),
         doc: "Longest wait for the answer to one request",
     },
     Key {
         name: "reconnect.backoff.ms",
         scope: Scope::Cluster,
-        kind: Kind::Integer {
-            min: 1,
-            max: 600_000,
-            unit: "ms",
-        },
+        kind: Kind::Integer { min: 1, max: 600_000, unit: "ms" },
         default: Some("50"),
         doc: "First wait before connecting again; it doubles with every failure",
     },
     Key {
         name: "reconnect.backoff.max.ms",
         scope: Scope::Cluster,
-        kind: Kind::Integer {
-            min: 1,
-            max: 600_000,
-            unit: "ms",
-        },
+        kind: Kind::Integer { min: 1, max: 600_000, unit: "ms" },
         default: Some("1000"),
         doc: "Longest wait before connecting again",
     },
@@ -161,33 +145,21 @@ pub(super) const KEYS: [Key; 20] = [
     Key {
         name: "share.acquisition.lock.timeout.ms",
         scope: Scope::Flow,
-        kind: Kind::Integer {
-            min: 1_000,
-            max: 3_600_000,
-            unit: "ms",
-        },
+        kind: Kind::Integer { min: 1_000, max: 3_600_000, unit: "ms" },
         default: Some("30000"),
         doc: "How long an acquired record stays ours without renewal",
     },
     Key {
         name: "share.max.delivery.count",
         scope: Scope::Flow,
-        kind: Kind::Integer {
-            min: 2,
-            max: 25,
-            unit: "deliveries",
-        },
+        kind: Kind::Integer { min: 2, max: 25, unit: "deliveries" },
         default: Some("10"),
         doc: "Deliveries of a record before the broker archives it",
     },
     Key {
         name: "share.partition.max.record.locks",
         scope: Scope::Flow,
-        kind: Kind::Integer {
-            min: 100,
-            max: 10_000,
-            unit: "records",
-        },
+        kind: Kind::Integer { min: 100, max: 10_000, unit: "records" },
         default: Some("4000"),
         doc: "Records of one partition that may be in flight",
     },
@@ -201,33 +173,21 @@ pub(super) const KEYS: [Key; 20] = [
     Key {
         name: "lanes.count",
         scope: Scope::Flow,
-        kind: Kind::Integer {
-            min: 1,
-            max: 64,
-            unit: "lanes",
-        },
+        kind: Kind::Integer { min: 1, max: 64, unit: "lanes" },
         default: Some("2"),
         doc: "Members of the group that one process runs, each with transactions of its own",
     },
     Key {
         name: "memory.max.bytes",
         scope: Scope::Flow,
-        kind: Kind::Integer {
-            min: 1 << 20,
-            max: 1 << 40,
-            unit: "bytes",
-        },
+        kind: Kind::Integer { min: 1 << 20, max: 1 << 40, unit: "bytes" },
         default: Some("67108864"),
         doc: "Records that the lanes of one flow may hold together",
     },
     Key {
         name: "transaction.timeout.ms",
         scope: Scope::Flow,
-        kind: Kind::Integer {
-            min: 1_000,
-            max: 900_000,
-            unit: "ms",
-        },
+        kind: Kind::Integer { min: 1_000, max: 900_000, unit: "ms" },
         default: Some("10000"),
         doc: "Longest time for one transaction on the sink",
     },
@@ -256,11 +216,7 @@ mod tests {
     #[test]
     fn numbers_end_in_their_unit() {
         for key in &KEYS {
-            if let Kind::Integer {
-                unit: unit @ ("ms" | "bytes"),
-                ..
-            } = key.kind
-            {
+            if let Kind::Integer { unit: unit @ ("ms" | "bytes"), .. } = key.kind {
                 assert!(key.name.ends_with(&format!(".{unit}")), "{}", key.name);
             }
         }

@@ -37,13 +37,9 @@ mod tests {
 
     #[test]
     fn counts_edits() {
-        for (from, to, edits) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("lanes", "lanes", 0),
-            ("kitten", "sitting", 3),
-            ("flaw", "lawn", 2),
-        ] {
+        for (from, to, edits) in
+            [("", "", 0), ("", "abc", 3), ("lanes", "lanes", 0), ("kitten", "sitting", 3), ("flaw", "lawn", 2)]
+        {
             assert_eq!(distance(from.as_bytes(), to.as_bytes()), edits);
             assert_eq!(distance(to.as_bytes(), from.as_bytes()), edits);
         }

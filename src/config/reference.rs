@@ -32,15 +32,9 @@ fn tables() -> String {
         let _ = writeln!(text, "### `{}`\n", scope.tables().replace(" or ", "` or `"));
         text += "| key | default | takes | what it is |\n|---|---|---|---|\n";
         for key in KEYS.iter().filter(|key| key.scope == scope) {
-            let default = key
-                .default
-                .map_or("required".to_owned(), |text| format!("`{text}`"));
+            let default = key.default.map_or("required".to_owned(), |text| format!("`{text}`"));
             let takes = key.kind.takes().replace("<", "&lt;");
-            let _ = writeln!(
-                text,
-                "| `{}` | {default} | {takes} | {} |",
-                key.name, key.doc
-            );
+            let _ = writeln!(text, "| `{}` | {default} | {takes} | {} |", key.name, key.doc);
         }
         text.push('\n');
     }
@@ -55,17 +49,8 @@ fn sample(key: &Key) -> String {
         _ => format!("\"{}\"\n", text.replace("<flow>", "orders")),
     });
     let takes = key.kind.takes();
-    let required = if default.is_none() {
-        "Required: "
-    } else {
-        "Takes "
-    };
-    format!(
-        "# {}.\n# {required}{takes}.\n{} = {}",
-        key.doc,
-        key.name,
-        default.unwrap_or_default()
-    )
+    let required = if default.is_none() { "Required: " } else { "Takes " };
+    format!("# {}.\n# {required}{takes}.\n{} = {}", key.doc, key.name, default.unwrap_or_default())
 }
 
 #[test]
@@ -86,11 +71,7 @@ fn write_the_document() {
 fn the_sample_has_every_key() {
     let text = read("config/sharebridge.toml");
     for key in &KEYS {
-        assert!(
-            text.contains(&sample(key)),
-            "config/sharebridge.toml lacks:\n{}",
-            sample(key)
-        );
+        assert!(text.contains(&sample(key)), "config/sharebridge.toml lacks:\n{}", sample(key));
     }
 }
 
@@ -104,10 +85,7 @@ fn the_sample_has_only_keys_and_they_are_good() {
 #[test]
 fn the_document_s_example_is_good() {
     let text = read("docs/CONFIGURATION.md");
-    let example = text
-        .split("```toml\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next());
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let example = example.expect("the document has an example");
     if let Err(errors) = Config::parse(&path("docs/CONFIGURATION.md"), example) {
         panic!("{errors}");

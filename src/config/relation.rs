@@ -8,18 +8,11 @@ use super::{ClusterConfig, FlowConfig};
 /// A broker that both clusters list, which makes them one.
 pub(super) fn common_server<'a>(one: &'a ClusterConfig, other: &ClusterConfig) -> Option<&'a str> {
     let mut servers = one.bootstrap.iter();
-    servers
-        .find(|server| other.bootstrap.contains(server))
-        .map(String::as_str)
+    servers.find(|server| other.bootstrap.contains(server)).map(String::as_str)
 }
 
 /// Checks a flow against the flows before it.
-pub(super) fn check(
-    flow: &FlowConfig,
-    section: &Section,
-    earlier: &[FlowConfig],
-    errors: &mut Vec<ConfigError>,
-) {
+pub(super) fn check(flow: &FlowConfig, section: &Section, earlier: &[FlowConfig], errors: &mut Vec<ConfigError>) {
     if let Some(other) = shares_group(flow, earlier) {
         let id = flow.group.id.clone();
         let other = Place::Flow(other.name.clone());
@@ -43,59 +36,33 @@ fn is_same(one: &ClusterConfig, other: &ClusterConfig) -> bool {
 
 /// Finds a flow whose group this one would join: each record would reach only one of the two.
 fn shares_group<'a>(flow: &FlowConfig, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
-    earlier
-        .iter()
-        .find(|other| other.group.id == flow.group.id && is_same(&other.source, &flow.source))
+    earlier.iter().find(|other| other.group.id == flow.group.id && is_same(&other.source, &flow.source))
 }
 
 /// Finds a flow that copies one of the topics between the same clusters.
-fn copies_again<'a>(
-    flow: &'a FlowConfig,
-    earlier: &'a [FlowConfig],
-) -> Option<(&'a str, &'a FlowConfig)> {
-    earlier
-        .iter()
-        .filter(|other| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink))
-        .find_map(|other| {
-            let topic = flow
-                .topics
-                .iter()
-                .find(|topic| other.topics.contains(topic))?;
+fn copies_again<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
+    earlier.iter().filter(|other| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink)).find_map(
+        |other| {
+            let topic = flow.topics.iter().find(|topic| other.topics.contains(topic))?;
             Some((topic.as_str(), other))
-        })
+        },
+    )
 }
 
 /// Finds the flow that brings one of the topics back to this flow's source, directly or over other flows.
-fn sends_back<'a>(
-    flow: &'a FlowConfig,
-    earlier: &'a [FlowConfig],
-) -> Option<(&'a str, &'a FlowConfig)> {
+fn sends_back<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
     // Nothing comes back if no flow writes to the source, which spares most files the search.
-    if !earlier
-        .iter()
-        .any(|other| is_same(&other.sink, &flow.source))
-    {
+    if !earlier.iter().any(|other| is_same(&other.sink, &flow.source)) {
         return None;
     }
-    flow.topics
-        .iter()
-        .find_map(|topic| Some((topic.as_str(), way_back(flow, topic, earlier)?)))
+    flow.topics.iter().find_map(|topic| Some((topic.as_str(), way_back(flow, topic, earlier)?)))
 }
 
-fn way_back<'a>(
-    flow: &FlowConfig,
-    topic: &String,
-    earlier: &'a [FlowConfig],
-) -> Option<&'a FlowConfig> {
-    let mut ahead: Vec<&FlowConfig> = earlier
-        .iter()
-        .filter(|other| other.topics.contains(topic))
-        .collect();
+fn way_back<'a>(flow: &FlowConfig, topic: &String, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
+    let mut ahead: Vec<&FlowConfig> = earlier.iter().filter(|other| other.topics.contains(topic)).collect();
     let mut reached = vec![&flow.sink];
     while let Some(cluster) = reached.pop() {
-        let (next, rest): (Vec<_>, Vec<_>) = ahead
-            .into_iter()
-            .partition(|other| is_same(&other.source, cluster));
+        let (next, rest): (Vec<_>, Vec<_>) = ahead.into_iter().partition(|other| is_same(&other.source, cluster));
         for other in next {
             if is_same(&other.sink, &flow.source) {
                 return earlier.iter().find(|flow| flow.name == other.name);

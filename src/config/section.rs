@@ -28,24 +28,14 @@ struct Given {
 impl Section {
     /// A table that the file leaves out.
     pub(super) fn absent(place: Place) -> Self {
-        Self {
-            place,
-            line: 1,
-            values: BTreeMap::new(),
-        }
+        Self { place, line: 1, values: BTreeMap::new() }
     }
 
     /// Checks the table's name and each of its properties by itself.
     pub(super) fn check(table: Table, errors: &mut Vec<ConfigError>) -> Self {
-        let mut section = Self {
-            place: table.place,
-            line: table.line,
-            values: BTreeMap::new(),
-        };
+        let mut section = Self { place: table.place, line: table.line, values: BTreeMap::new() };
         if section.place.name().is_some_and(|name| !is_name(name)) {
-            errors.push(
-                ConfigError::of_line(section.line, Problem::IllegalName).in_place(&section.place),
-            );
+            errors.push(ConfigError::of_line(section.line, Problem::IllegalName).in_place(&section.place));
         }
         for property in table.properties {
             if let Err(problem) = section.add(&property) {
@@ -66,11 +56,7 @@ impl Section {
             let first_line = first.line;
             return Err(Problem::GivenTwice { first_line });
         }
-        let checked = property
-            .value
-            .as_ref()
-            .map(|raw| key.kind.check(raw))
-            .transpose();
+        let checked = property.value.as_ref().map(|raw| key.kind.check(raw)).transpose();
         let (value, outcome) = match checked {
             Ok(value) => (value, Ok(())),
             Err(problem) => (None, Err(problem)),
@@ -106,9 +92,7 @@ impl Section {
 
     /// Makes an error of a key of this table.
     pub(super) fn error(&self, key: &str, problem: Problem) -> ConfigError {
-        ConfigError::of_line(self.line_of(key), problem)
-            .in_place(&self.place)
-            .at_key(key)
+        ConfigError::of_line(self.line_of(key), problem).in_place(&self.place).at_key(key)
     }
 }
 
@@ -138,16 +122,12 @@ impl View<'_> {
     }
 
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
-        let Value::Text(text) = self.value(name)? else {
-            unreachable!("{name} is text in the table of keys")
-        };
+        let Value::Text(text) = self.value(name)? else { unreachable!("{name} is text in the table of keys") };
         Some(text)
     }
 
     pub(super) fn list(&mut self, name: &str) -> Option<Vec<String>> {
-        let Value::List(list) = self.value(name)? else {
-            unreachable!("{name} is a list in the table of keys")
-        };
+        let Value::List(list) = self.value(name)? else { unreachable!("{name} is a list in the table of keys") };
         Some(list)
     }
 
@@ -165,9 +145,7 @@ impl View<'_> {
 
     fn value(&mut self, name: &str) -> Option<Value> {
         let sections = std::iter::once(self.section).chain(self.defaults);
-        let given = sections
-            .filter_map(|section| section.values.get(name))
-            .next();
+        let given = sections.filter_map(|section| section.values.get(name)).next();
         if let Some(given) = given {
             return given.value.clone();
         }

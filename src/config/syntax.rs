@@ -15,22 +15,12 @@ pub(super) struct Bad {
 }
 
 /// Reports the first fault of each line.
-pub(super) fn judge(
-    text: &str,
-    lines: &Lines,
-    faults: &[Error],
-    errors: &mut Vec<ConfigError>,
-) -> Bad {
-    let mut faults: Vec<(usize, &Error)> = faults
-        .iter()
-        .map(|fault| (fault.span().map_or(text.len(), |span| span.start), fault))
-        .collect();
+pub(super) fn judge(text: &str, lines: &Lines, faults: &[Error], errors: &mut Vec<ConfigError>) -> Bad {
+    let mut faults: Vec<(usize, &Error)> =
+        faults.iter().map(|fault| (fault.span().map_or(text.len(), |span| span.start), fault)).collect();
     faults.sort_by_key(|(offset, _)| *offset);
 
-    let mut bad = Bad {
-        lines: Vec::new(),
-        structure: false,
-    };
+    let mut bad = Bad { lines: Vec::new(), structure: false };
     for (offset, fault) in faults {
         let line = lines.at(offset..offset);
         if bad.lines.last() == Some(&line) {
@@ -60,14 +50,10 @@ fn bare_value(text: &str, start: usize, offset: usize) -> Option<Problem> {
     }
     let begins_otherwise = value.starts_with(['"', '\'', '[', '{', '=']);
     // A good value under a fault means that the fault lies in lines before, such as an open array.
-    (!begins_otherwise && DeValue::parse(value).is_err())
-        .then(|| Problem::BareWord(value.to_owned()))
+    (!begins_otherwise && DeValue::parse(value).is_err()).then(|| Problem::BareWord(value.to_owned()))
 }
 
 /// Whether TOML takes this as one part of a key without quotes.
 pub(super) fn is_bare_key(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }

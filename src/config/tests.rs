@@ -20,9 +20,7 @@ bootstrap.servers = 'b1:9092'
 
 /// Two clusters on lines 1 to 4, then a flow from line 5 with `more` on lines 9 and after.
 fn with_flow(more: &str) -> String {
-    format!(
-        "{CLUSTERS}[flows.f]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['t']\n{more}"
-    )
+    format!("{CLUSTERS}[flows.f]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['t']\n{more}")
 }
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -152,10 +150,7 @@ fn flows_override_defaults_and_keep_their_order() {
     let flows = config.flows.iter();
     let lanes: Vec<_> = flows.map(|flow| (flow.name.as_str(), flow.lanes)).collect();
     assert_eq!(lanes, [("z", 5), ("a", 6)]);
-    assert!(Arc::ptr_eq(
-        &config.flows[0].source,
-        &config.flows[1].source
-    ));
+    assert!(Arc::ptr_eq(&config.flows[0].source, &config.flows[1].source));
 }
 
 #[test]
@@ -187,21 +182,11 @@ fn all_errors_come_at_once_in_the_order_of_lines() {
 
 #[test]
 fn bare_words_are_told_to_take_quotes() {
-    for word in [
-        "earliest",
-        "info,sharebridge=debug",
-        "127.0.0.1:9092",
-        "5s",
-        "no",
-        "a b",
-    ] {
+    for word in ["earliest", "info,sharebridge=debug", "127.0.0.1:9092", "5s", "no", "a b"] {
         let expected = format!("the value is a bare word, put the value in quotes: \"{word}\"");
         line_says(&format!("share.group.id = {word} # why"), &expected);
     }
-    line_says(
-        "share.group.id =",
-        "there is no value, write one after the =",
-    );
+    line_says("share.group.id =", "there is no value, write one after the =");
 }
 
 #[test]
@@ -215,9 +200,7 @@ fn a_file_with_a_broken_structure_is_judged_no_further() {
     );
     says(
         "[flows.f]\ntopics.names = ['a', 'b'\nlanes.count = 2\n",
-        &[
-            "f.toml:3: not TOML: missing comma between array elements, expected `,`, correct the line",
-        ],
+        &["f.toml:3: not TOML: missing comma between array elements, expected `,`, correct the line"],
     );
     says(
         "[bridge]\nlog.level = 'info'\nlog.level = 'warn'\n",
@@ -229,10 +212,7 @@ fn a_file_with_a_broken_structure_is_judged_no_further() {
 fn tables_must_be_known_and_tables() {
     let tables = "use [bridge], [defaults], [clusters.<name>] or [flows.<name>]";
     says(
-        &format!(
-            "topics = 1\nbridge = 2\n[[flow]]\n{}[clusters]\nc = 3\n",
-            with_flow("")
-        ),
+        &format!("topics = 1\nbridge = 2\n[[flow]]\n{}[clusters]\nc = 3\n", with_flow("")),
         &[
             &format!("f.toml:1: topics: is not a table of this file, {tables}"),
             "f.toml:2: [bridge]: must be a table, write [bridge]",
@@ -262,22 +242,13 @@ fn names_must_be_legal() {
 
 #[test]
 fn keys_must_be_known_and_in_their_table() {
-    line_says(
-        "share.group = 'g'",
-        "[flows.f] share.group: is not a key of this table, did you mean share.group.id?",
-    );
-    line_says(
-        "acks = 1",
-        "[flows.f] acks: is not a key of this table, remove it or see docs/CONFIGURATION.md",
-    );
+    line_says("share.group = 'g'", "[flows.f] share.group: is not a key of this table, did you mean share.group.id?");
+    line_says("acks = 1", "[flows.f] acks: is not a key of this table, remove it or see docs/CONFIGURATION.md");
     line_says(
         "\"\\u001b[31m\" = {}",
         "[flows.f] \\u{1b}[31m: is not a key of this table, remove it or see docs/CONFIGURATION.md",
     );
-    line_says(
-        "client.id = 'x'",
-        "[flows.f] client.id: is a key of [clusters.<name>], move it there",
-    );
+    line_says("client.id = 'x'", "[flows.f] client.id: is a key of [clusters.<name>], move it there");
     says(
         &with_flow("[defaults]\ntopics.names = ['t']"),
         &["f.toml:10: [defaults] topics.names: is a key of [flows.<name>], move it there"],
@@ -308,12 +279,7 @@ fn a_wrong_default_is_reported_once() {
     let text = with_flow(
         "[flows.g]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['u']\n[defaults]\nlanes.count = 0",
     );
-    says(
-        &text,
-        &[
-            "f.toml:14: [defaults] lanes.count: cannot be \"0\", give a whole number of lanes from 1 to 64",
-        ],
-    );
+    says(&text, &["f.toml:14: [defaults] lanes.count: cannot be \"0\", give a whole number of lanes from 1 to 64"]);
 }
 
 #[test]
@@ -324,17 +290,12 @@ fn a_file_must_be_there_and_be_text() {
     let expect = |problem: &str| Err(format!("{}: {problem}", file.display()));
     assert_eq!(
         said(),
-        expect(
-            "cannot be read (No such file or directory (os error 2)), check the path and who may read it"
-        )
+        expect("cannot be read (No such file or directory (os error 2)), check the path and who may read it")
     );
     fs::write(&file, [0xff]).unwrap();
     assert_eq!(said(), expect("is not UTF-8, save it as UTF-8"));
     fs::write(&file, vec![b'\n'; CONFIG_BYTES_MAX as usize + 1]).unwrap();
-    assert_eq!(
-        said(),
-        expect("is larger than 1048576 bytes, give a configuration file")
-    );
+    assert_eq!(said(), expect("is larger than 1048576 bytes, give a configuration file"));
     fs::write(&file, with_flow("")).unwrap();
     assert!(said().is_ok());
 }
@@ -349,8 +310,7 @@ fn hostile_line() -> impl Strategy<Value = String> {
         Just("['t', 'u']".to_owned()),
     ];
     prop_oneof![
-        (proptest::sample::select(names), value)
-            .prop_map(|(key, value)| format!("{key} = {value}")),
+        (proptest::sample::select(names), value).prop_map(|(key, value)| format!("{key} = {value}")),
         "\\[(bridge|defaults|clusters|flows)(\\.[a-c]|\\.\"\\PC{0,5}\")?\\]",
         "\\PC{0,30}",
     ]

@@ -14,11 +14,7 @@ use super::{TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX, offset_reset};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A whole number, both bounds included.
-    Integer {
-        min: u64,
-        max: u64,
-        unit: &'static str,
-    },
+    Integer { min: u64, max: u64, unit: &'static str },
     /// Free text on one line.
     Text,
     /// One of these words.
@@ -60,9 +56,9 @@ impl Kind {
     /// Checks a value that is not an array or a table.
     pub(super) fn check_text(&self, text: &str) -> Result<Value, Problem> {
         let value = match self {
-            Kind::Integer { min, max, .. } => number(text)
-                .filter(|number| (min..=max).contains(&number))
-                .map(Value::Number),
+            Kind::Integer { min, max, .. } => {
+                number(text).filter(|number| (min..=max).contains(&number)).map(Value::Number)
+            }
             Kind::Text | Kind::Cluster => is_text(text).then(|| Value::Text(text.to_owned())),
             Kind::Choice(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::Address => text.parse().ok().map(Value::Address),
@@ -81,19 +77,14 @@ impl Kind {
             Kind::Text => format!("text of 1 to {TEXT_CHARS_MAX} characters on one line"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Address => "an IP address and a port such as 127.0.0.1:9470".to_owned(),
-            Kind::Servers => {
-                "host:port, several with commas between, IPv6 in brackets".to_owned()
-            }
+            Kind::Servers => "host:port, several with commas between, IPv6 in brackets".to_owned(),
             Kind::Cluster => "the name of a table [clusters.<name>]".to_owned(),
             Kind::Topics => format!(
                 "an array of topic names such as [\"orders\"], each 1 to {TOPIC_CHARS_MAX} characters of A-Z a-z 0-9 . _ -"
             ),
-            Kind::OffsetReset => {
-                "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned()
-            }
+            Kind::OffsetReset => "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned(),
             Kind::LogLevel => {
-                "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug"
-                    .to_owned()
+                "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
             }
         }
     }
@@ -107,9 +98,7 @@ impl Kind {
         let servers: Vec<&str> = text.split(',').map(str::trim).collect();
         match servers.iter().find(|server| !is_server(server)) {
             Some(server) => Err(self.refuse(Shown(server).in_quotes())),
-            None => Ok(Value::List(
-                servers.into_iter().map(str::to_owned).collect(),
-            )),
+            None => Ok(Value::List(servers.into_iter().map(str::to_owned).collect())),
         }
     }
 }
@@ -125,9 +114,7 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// Reads plain digits only: `parse` alone would take a sign.
 fn number(text: &str) -> Option<u64> {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())?
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn is_text(text: &str) -> bool {
@@ -139,9 +126,7 @@ fn is_server(text: &str) -> bool {
         return false;
     };
     let host_is_legal = match host.strip_prefix('[') {
-        Some(host) => host
-            .strip_suffix(']')
-            .is_some_and(|host| host.parse::<Ipv6Addr>().is_ok()),
+        Some(host) => host.strip_suffix(']').is_some_and(|host| host.parse::<Ipv6Addr>().is_ok()),
         // 253 is the longest name that DNS takes.
         None => (1..=253).contains(&host.len()) && host.bytes().all(is_name_byte),
     };
@@ -151,9 +136,9 @@ fn is_server(text: &str) -> bool {
 /// Whether `EnvFilter` takes this and means what it says.
 fn is_log_level(text: &str) -> bool {
     // EnvFilter reads a misspelt level as the name of a module and would then log next to nothing.
-    text.split(',').all(|directive| {
-        directive.contains(['=', '[', ']']) || directive.trim().parse::<LevelFilter>().is_ok()
-    }) && EnvFilter::builder().parse(text).is_ok()
+    text.split(',')
+        .all(|directive| directive.contains(['=', '[', ']']) || directive.trim().parse::<LevelFilter>().is_ok())
+        && EnvFilter::builder().parse(text).is_ok()
 }
 
 fn topics(items: &[Raw]) -> Result<Vec<String>, Problem> {
@@ -186,9 +171,8 @@ fn topics(items: &[Raw]) -> Result<Vec<String>, Problem> {
 
 /// Applies Kafka's own rule for names, and keeps its internal topics out.
 fn check_topic(topic: &str) -> Result<(), Problem> {
-    let legal = (1..=TOPIC_CHARS_MAX).contains(&topic.len())
-        && topic.bytes().all(is_name_byte)
-        && !matches!(topic, "." | "..");
+    let legal =
+        (1..=TOPIC_CHARS_MAX).contains(&topic.len()) && topic.bytes().all(is_name_byte) && !matches!(topic, "." | "..");
     if !legal {
         return Err(Kind::Topics.refuse(Shown(topic).in_quotes()));
     }

@@ -37,7 +37,9 @@ pub enum Patience {
 
 /// Judges an error. One topic partition whose transaction is in doubt puts all of it in doubt.
 pub fn judge(error: &SinkError) -> Decision {
-    let SinkError::Partitions(faults) = error else { return Decision::WriteAgain };
+    let SinkError::Partitions(faults) = error else {
+        return Decision::WriteAgain;
+    };
     let held = |(at, fault): &(TopicPartition, PartitionFault)| {
         Some(Held { at: at.clone(), patience: patience(fault)?, reason: fault.to_string() })
     };
@@ -55,9 +57,7 @@ fn patience(fault: &PartitionFault) -> Option<Patience> {
         WireError::Answered { code, .. } => of_code(*code),
         WireError::Connect { .. } | WireError::Lost { .. } | WireError::Timeout { .. } => Some(Patience::Soon),
         WireError::Nobody { .. } => Some(Patience::Soon),
-        WireError::Malformed { .. } | WireError::Encode { .. } | WireError::Unsupported { .. } => {
-            Some(Patience::Long)
-        }
+        WireError::Malformed { .. } | WireError::Encode { .. } | WireError::Unsupported { .. } => Some(Patience::Long),
     }
 }
 
@@ -155,10 +155,7 @@ mod tests {
     #[test]
     fn a_leader_out_of_reach_holds_only_its_partitions() {
         let lost = WireError::Lost { place: place(), cause: "closed".into() };
-        assert_eq!(
-            judged(vec![PartitionFault::Target(lost)]),
-            Some(vec![(at(0), Patience::Soon)])
-        );
+        assert_eq!(judged(vec![PartitionFault::Target(lost)]), Some(vec![(at(0), Patience::Soon)]));
     }
 
     #[test]

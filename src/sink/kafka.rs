@@ -106,7 +106,9 @@ enum Verdict {
 }
 
 fn judge_commit(error: &WireError) -> Verdict {
-    let Some(code) = error.code() else { return Verdict::AskAgain };
+    let Some(code) = error.code() else {
+        return Verdict::AskAgain;
+    };
     match code {
         Code::InvalidTxnState
         | Code::ProducerFenced
@@ -144,7 +146,9 @@ impl Sink for KafkaSink {
     async fn commit(&mut self) -> Result<Fate, SinkError> {
         let mut backoff = Backoff::new(RETRY_MIN / 10, RETRY_MIN * 10);
         loop {
-            let Err(error) = self.end(true).await else { return Ok(Fate::Committed) };
+            let Err(error) = self.end(true).await else {
+                return Ok(Fate::Committed);
+            };
             match judge_commit(&error) {
                 Verdict::AskAgain => {
                     tracing::debug!(%error, "commit undecided: asking again");

@@ -27,7 +27,7 @@ pub mod reader;
 pub mod session;
 
 use membership::{Assignment, Membership};
-use reader::{Arrival, Command, Context, Reader};
+use reader::{Arrival, Command, Context, Following, Order, Reader};
 use session::{Key, request};
 
 /// See the module.
@@ -60,12 +60,8 @@ impl ShareSource {
     pub fn join(flow: &FlowConfig, health: &Health, metrics: &FlowMetrics) -> Self {
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
-        let (membership, assignment) = Membership::new(
-            flow.source.clone(),
-            (&flow.group.id, &member),
-            flow.topics.clone(),
-            health.clone(),
-        );
+        let (membership, assignment) =
+            Membership::new(flow.source.clone(), (&flow.group.id, &member), flow.topics.clone(), health.clone());
         let (leave, left) = oneshot::channel();
         Self {
             client: Client::new(flow.source.clone()),
@@ -102,16 +98,9 @@ impl ShareSource {
         let Some(assigned) = self.assignment.borrow_and_update().clone() else {
             return;
         };
-        let names: HashMap<Uuid, Arc<str>> = self
-            .known
-            .iter()
-            .map(|topic| (topic.id, topic.name.as_str().into()))
-            .collect();
-        let mut led: BTreeMap<i32, BTreeSet<Key>> = self
-            .readers
-            .keys()
-            .map(|node| (*node, BTreeSet::new()))
-            .collect();
+        let names: HashMap<Uuid, Arc<str>> =
+            self.known.iter().map(|topic| (topic.id, topic.name.as_str().into())).collect();
+        let mut led: BTreeMap<i32, BTreeSet<Key>> = self.readers.keys().map(|node| (*node, BTreeSet::new())).collect();
         for (topic, partition) in assigned {
             match self.leader((topic, partition)) {
                 Some(_) if self.is_paused(&names, (topic, partition)) => {}
@@ -131,7 +120,7 @@ impl ShareSource {
         match self.client.topics(&self.topics).await {
             Ok(topics) => {
                 self.context.health.well("source metadata");
-                let found = topics.into_iter().filter_map(Result::ok).collect();
+                let found = topics.into_iter().filter_map(|(_, topic)| topic.ok()).collect();
                 self.changed |= self.known != found;
                 self.known = found;
                 self.refresh_at = Instant::now() + METADATA_AGE_MAX;
@@ -154,19 +143,11 @@ impl ShareSource {
     }
 
     fn is_paused(&self, names: &HashMap<Uuid, Arc<str>>, (id, partition): Key) -> bool {
-        let at = names.get(&id).map(|topic| TopicPartition {
-            topic: topic.clone(),
-            partition,
-        });
+        let at = names.get(&id).map(|topic| TopicPartition { topic: topic.clone(), partition });
         at.is_some_and(|at| self.paused.contains(&at))
     }
 
-    async fn tell(
-        &mut self,
-        node: i32,
-        partitions: BTreeSet<Key>,
-        names: &HashMap<Uuid, Arc<str>>,
-    ) {
+    async fn tell(&mut self, node: i32, partitions: BTreeSet<Key>, names: &HashMap<Uuid, Arc<str>>) {
         let Some(address) = self.client.address_of(node) else {
             return self.refresh_soon();
         };
@@ -174,41 +155,19 @@ impl ShareSource {
         let handle = self.readers.entry(node).or_insert_with(|| {
             let (commands, queue) = mpsc::channel(COMMANDS_MAX);
             tokio::spawn(Reader::new(node, context.clone()).run(queue));
-            Handle {
-                commands,
-                fetching: false,
-                following: false,
-            }
+            Handle { commands, fetching: false, following: false }
         });
         handle.following = !partitions.is_empty();
-        let command = Command::Follow {
-            address,
-            partitions,
-            names: names.clone(),
-        };
+        let command = Command::Follow(Following { address, partitions, names: names.clone() });
         // A reader ends only when it is told to close.
         let _ = handle.commands.send(command).await;
     }
 
     /// Asks every reader that is idle for one fetch. They share the budget.
     async fn ask(&mut self, bytes_max: usize) {
-        let share = bytes_max
-            / self
-                .readers
-                .values()
-                .filter(|handle| handle.following)
-                .count()
-                .max(1);
-        for handle in self
-            .readers
-            .values_mut()
-            .filter(|handle| handle.following && !handle.fetching)
-        {
-            handle.fetching = handle
-                .commands
-                .send(Command::Fetch { bytes_max: share })
-                .await
-                .is_ok();
+        let share = bytes_max / self.readers.values().filter(|handle| handle.following).count().max(1);
+        for handle in self.readers.values_mut().filter(|handle| handle.following && !handle.fetching) {
+            handle.fetching = handle.commands.send(Command::Fetch(share)).await.is_ok();
         }
     }
 
@@ -242,17 +201,9 @@ impl Source for ShareSource {
 
     async fn settle(&mut self, settlements: Vec<Settlement>) -> Settled {
         let mut orders: BTreeMap<i32, (Vec<_>, Vec<_>)> = BTreeMap::new();
-        for Settlement {
-            parcel,
-            held,
-            written,
-        } in settlements
-        {
+        for Settlement { parcel, held, written } in settlements {
             let (partitions, holds) = orders.entry(parcel.leader).or_default();
-            partitions.push(request(
-                (parcel.topic_id, parcel.at.partition),
-                acknowledgements(&held, &written),
-            ));
+            partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, &written)));
             holds.push(parcel.hold);
         }
         let mut answers = vec![];
@@ -262,24 +213,14 @@ impl Source for ShareSource {
             };
             let (done, answer) = oneshot::channel();
             // A reader ends only when it is told to close.
-            let _ = handle
-                .commands
-                .send(Command::Settle {
-                    partitions,
-                    holds,
-                    done,
-                })
-                .await;
+            let _ = handle.commands.send(Command::Settle(Order { partitions, holds, done })).await;
             answers.push(answer);
         }
         let mut settled = Settled::default();
         for answer in join_all(answers).await {
             settled += answer.unwrap_or_default();
         }
-        self.context
-            .metrics
-            .acknowledged
-            .inc_by(settled.acknowledged);
+        self.context.metrics.acknowledged.inc_by(settled.acknowledged);
         self.context.metrics.lost.inc_by(settled.lost);
         settled
     }
@@ -297,7 +238,7 @@ impl Source for ShareSource {
         for handle in self.readers.values() {
             let (done, answer) = oneshot::channel();
             // A reader ends only when it is told to close.
-            let _ = handle.commands.send(Command::Close { done }).await;
+            let _ = handle.commands.send(Command::Close(done)).await;
             answers.push(answer);
         }
         for answer in join_all(answers).await {

@@ -71,18 +71,11 @@ impl Endpoint {
     }
 
     pub(super) fn settings_error(&self, cause: KafkaError) -> VerifyError {
-        VerifyError::Settings {
-            cluster: self.cluster.clone(),
-            cause: cause.to_string(),
-        }
+        VerifyError::Settings { cluster: self.cluster.clone(), cause: cause.to_string() }
     }
 
     pub(super) fn unreachable(&self, cause: String) -> VerifyError {
-        VerifyError::Unreachable {
-            cluster: self.cluster.clone(),
-            bootstrap: self.bootstrap.clone(),
-            cause,
-        }
+        VerifyError::Unreachable { cluster: self.cluster.clone(), bootstrap: self.bootstrap.clone(), cause }
     }
 }
 
@@ -107,10 +100,7 @@ impl ClientContext for Failures {
     fn error(&self, error: KafkaError, reason: &str) {
         use RDKafkaErrorCode::{AllBrokersDown, PartitionEOF};
         // The end of a partition is no failure, and that all brokers are down says less than the failures before it.
-        if !matches!(
-            error.rdkafka_error_code(),
-            Some(PartitionEOF | AllBrokersDown)
-        ) {
+        if !matches!(error.rdkafka_error_code(), Some(PartitionEOF | AllBrokersDown)) {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             *last = Some(reason.to_owned());
         }

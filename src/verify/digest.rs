@@ -57,8 +57,7 @@ impl RecordHasher {
         self.buffer.clear();
         self.put(fields.key);
         self.put(fields.value);
-        self.buffer
-            .extend_from_slice(&fields.timestamp.to_le_bytes());
+        self.buffer.extend_from_slice(&fields.timestamp.to_le_bytes());
         for (name, value) in &fields.headers {
             self.put(Some(name.as_bytes()));
             self.put(*value);
@@ -85,12 +84,7 @@ mod tests {
 
     use super::*;
 
-    type Owned = (
-        Option<Vec<u8>>,
-        Option<Vec<u8>>,
-        i64,
-        Vec<(String, Option<Vec<u8>>)>,
-    );
+    type Owned = (Option<Vec<u8>>, Option<Vec<u8>>, i64, Vec<(String, Option<Vec<u8>>)>);
 
     /// Few and short values, so that unequal records are often nearly equal.
     fn owned() -> impl Strategy<Value = Owned> {
@@ -136,22 +130,10 @@ mod tests {
         let empty = Some(&b""[..]);
         let variants = [
             Fields::default(),
-            Fields {
-                key: empty,
-                ..Fields::default()
-            },
-            Fields {
-                value: empty,
-                ..Fields::default()
-            },
-            Fields {
-                headers: vec![("", None)],
-                ..Fields::default()
-            },
-            Fields {
-                headers: vec![("", empty)],
-                ..Fields::default()
-            },
+            Fields { key: empty, ..Fields::default() },
+            Fields { value: empty, ..Fields::default() },
+            Fields { headers: vec![("", None)], ..Fields::default() },
+            Fields { headers: vec![("", empty)], ..Fields::default() },
         ];
         let mut hashes: Vec<_> = variants.iter().map(|f| hasher.hash(f)).collect();
         hashes.sort_unstable();

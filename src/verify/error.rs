@@ -10,9 +10,7 @@ pub enum VerifyError {
     #[error("no topic to compare: name topics, or let the flow's patterns match some")]
     NoTopics,
     /// librdkafka does not accept the settings of an endpoint.
-    #[error(
-        "cluster \"{cluster}\": librdkafka refuses the settings: {cause}; correct the properties of this cluster"
-    )]
+    #[error("cluster \"{cluster}\": librdkafka refuses the settings: {cause}; correct the properties of this cluster")]
     Settings {
         /// Name of the cluster.
         cluster: String,

@@ -102,10 +102,7 @@ impl Multiset {
     }
 
     fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        self.distinct.iter().map(|hash| Run {
-            hash: *hash,
-            copies: 1 + self.surplus.get(hash).copied().unwrap_or(0),
-        })
+        self.distinct.iter().map(|hash| Run { hash: *hash, copies: 1 + self.surplus.get(hash).copied().unwrap_or(0) })
     }
 }
 
@@ -154,12 +151,8 @@ mod tests {
     /// The same by one map and no cleverness.
     fn model(source: &[u128], target: &[u128]) -> Difference {
         let mut copies: HashMap<u128, (u64, u64)> = HashMap::new();
-        source
-            .iter()
-            .for_each(|hash| copies.entry(*hash).or_default().0 += 1);
-        target
-            .iter()
-            .for_each(|hash| copies.entry(*hash).or_default().1 += 1);
+        source.iter().for_each(|hash| copies.entry(*hash).or_default().0 += 1);
+        target.iter().for_each(|hash| copies.entry(*hash).or_default().1 += 1);
         let mut difference = Difference::default();
         for (source, target) in copies.into_values() {
             match (source, target) {

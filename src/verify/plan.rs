@@ -44,8 +44,7 @@ impl Round {
     /// Offsets to read on both sides.
     pub(super) fn offset_count(&self) -> u64 {
         let lens = self.pairs.iter();
-        lens.map(|pair| pair.source.len().saturating_add(pair.target.len()))
-            .fold(0, u64::saturating_add)
+        lens.map(|pair| pair.source.len().saturating_add(pair.target.len())).fold(0, u64::saturating_add)
     }
 }
 
@@ -54,10 +53,7 @@ impl Round {
 /// Errors: [`VerifyError::TooLarge`] for a partition beyond [`ROUNDS_PER_PARTITION_MAX`].
 pub(super) fn rounds(topic: &TopicSurvey) -> Result<Vec<Round>, VerifyError> {
     let mut rounds = Vec::new();
-    let mut shared = Round {
-        pairs: Vec::new(),
-        slice: Slice::WHOLE,
-    };
+    let mut shared = Round { pairs: Vec::new(), slice: Slice::WHOLE };
     let mut shared_len = 0;
     for pair in topic.pairs() {
         let count = pair.len().div_ceil(RECORDS_PER_ROUND_MAX);
@@ -71,18 +67,12 @@ pub(super) fn rounds(topic: &TopicSurvey) -> Result<Vec<Round>, VerifyError> {
         if count > 1 {
             let count = count as u32;
             let slices = (0..count).map(|index| Slice { index, count });
-            rounds.extend(slices.map(|slice| Round {
-                pairs: vec![pair],
-                slice,
-            }));
+            rounds.extend(slices.map(|slice| Round { pairs: vec![pair], slice }));
             continue;
         }
         if shared_len + pair.len() > RECORDS_PER_ROUND_MAX {
             let pairs = std::mem::take(&mut shared.pairs);
-            rounds.push(Round {
-                pairs,
-                slice: Slice::WHOLE,
-            });
+            rounds.push(Round { pairs, slice: Slice::WHOLE });
             shared_len = 0;
         }
         shared_len += pair.len();
@@ -106,13 +96,8 @@ mod tests {
 
     fn topic(lens: &[(u64, u64)]) -> TopicSurvey {
         let side = |len: fn(&(u64, u64)) -> u64| {
-            let extents = lens.iter().map(|lens| Extent {
-                span: Span {
-                    low: 5,
-                    end: 5 + len(lens) as i64,
-                },
-                undecided: 0,
-            });
+            let extents =
+                lens.iter().map(|lens| Extent { span: Span { low: 5, end: 5 + len(lens) as i64 }, undecided: 0 });
             Some((0..).zip(extents).collect::<BTreeMap<i32, Extent>>())
         };
         TopicSurvey {

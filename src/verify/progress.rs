@@ -39,12 +39,7 @@ impl Bar<Stderr> {
 impl<W: Write> Bar<W> {
     /// A bar on any output; `terminal` tells whether a carriage return rewrites its line.
     pub fn new(out: W, terminal: bool) -> Bar<W> {
-        Bar {
-            out,
-            terminal,
-            started: Instant::now(),
-            lines: 0,
-        }
+        Bar { out, terminal, started: Instant::now(), lines: 0 }
     }
 
     /// Draws the bar. That it cannot be drawn is no reason to stop a comparison, so errors are ignored.
@@ -102,21 +97,14 @@ mod tests {
     use super::*;
 
     fn progress(read: u64, total: u64) -> Progress {
-        Progress {
-            read,
-            total,
-            topic: "orders".into(),
-        }
+        Progress { read, total, topic: "orders".into() }
     }
 
     #[test]
     fn a_line_tells_part_amount_rate_and_topic() {
         let text = line(&progress(1_500_000, 3_000_000), Duration::from_secs(3));
         let bar = format!("[{}{}]  50%", "#".repeat(15), "-".repeat(15));
-        assert_eq!(
-            text,
-            format!("{bar}  1.50 M of 3.00 M offsets, 500.0 k/s  orders")
-        );
+        assert_eq!(text, format!("{bar}  1.50 M of 3.00 M offsets, 500.0 k/s  orders"));
     }
 
     #[test]

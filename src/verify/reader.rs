@@ -31,11 +31,7 @@ pub(super) struct Watch {
 impl Watch {
     /// `total`: offsets to read in all rounds on both sides.
     pub(super) fn new(total: u64) -> Watch {
-        Watch {
-            read: AtomicU64::new(0),
-            total,
-            stop: AtomicBool::new(false),
-        }
+        Watch { read: AtomicU64::new(0), total, stop: AtomicBool::new(false) }
     }
 
     pub(super) fn read(&self) -> u64 {
@@ -66,25 +62,13 @@ impl Reading<'_> {
     /// Reads all spans; returns what each holds, in the order of `spans`.
     pub(super) fn read(&self, watch: &Watch) -> Result<Vec<Multiset>, VerifyError> {
         let mut partitions: BTreeMap<i32, Partition> = self.partitions();
-        let open = partitions
-            .values()
-            .filter(|partition| !partition.done())
-            .count();
+        let open = partitions.values().filter(|partition| !partition.done()).count();
         if open > 0 {
             let client = self.endpoint.reader()?;
             self.assign(&client, &partitions)?;
-            Pump {
-                reading: self,
-                client,
-                watch,
-                open,
-            }
-            .run(&mut partitions)?;
+            Pump { reading: self, client, watch, open }.run(&mut partitions)?;
         }
-        Ok(partitions
-            .into_values()
-            .map(|partition| partition.tally.finish())
-            .collect())
+        Ok(partitions.into_values().map(|partition| partition.tally.finish()).collect())
     }
 
     fn partitions(&self) -> BTreeMap<i32, Partition> {
@@ -93,32 +77,18 @@ impl Reading<'_> {
             let share = span.len().div_ceil(u64::from(self.slice.count));
             let expected = share.min(RECORDS_PER_ROUND_MAX) as usize;
             let tally = Tally::new(self.basis, self.slice, expected);
-            (
-                *partition,
-                Partition {
-                    position: span.low,
-                    end: span.end,
-                    unpublished: 0,
-                    tally,
-                },
-            )
+            (*partition, Partition { position: span.low, end: span.end, unpublished: 0, tally })
         });
         partitions.collect()
     }
 
-    fn assign(
-        &self,
-        client: &Client,
-        partitions: &BTreeMap<i32, Partition>,
-    ) -> Result<(), VerifyError> {
+    fn assign(&self, client: &Client, partitions: &BTreeMap<i32, Partition>) -> Result<(), VerifyError> {
         let mut list = TopicPartitionList::new();
         for (number, partition) in partitions.iter().filter(|(_, partition)| !partition.done()) {
             list.add_partition_offset(self.topic, *number, Offset::Offset(partition.position))
                 .map_err(|error| self.error(client, &error))?;
         }
-        client
-            .assign(&list)
-            .map_err(|error| self.error(client, &error))
+        client.assign(&list).map_err(|error| self.error(client, &error))
     }
 
     fn error(&self, client: &Client, error: &KafkaError) -> VerifyError {
@@ -148,11 +118,7 @@ impl Partition {
     /// Moves to `position`, at most to the end.
     fn advance(&mut self, position: i64, watch: &Watch) {
         let position = position.clamp(self.position, self.end);
-        self.unpublished += Span {
-            low: self.position,
-            end: position,
-        }
-        .len();
+        self.unpublished += Span { low: self.position, end: position }.len();
         self.position = position;
         if self.done() || self.unpublished >= PUBLISH_OFFSETS {
             watch.read.fetch_add(self.unpublished, Ordering::Relaxed);
@@ -203,11 +169,7 @@ impl Pump<'_> {
         Ok(())
     }
 
-    fn tally(
-        &self,
-        message: &BorrowedMessage<'_>,
-        partition: &mut Partition,
-    ) -> Result<(), VerifyError> {
+    fn tally(&self, message: &BorrowedMessage<'_>, partition: &mut Partition) -> Result<(), VerifyError> {
         // Below the position it was read before, beyond the end it came after the survey.
         if !(partition.position..partition.end).contains(&message.offset()) {
             return Ok(());
@@ -232,12 +194,7 @@ impl Pump<'_> {
         Ok(())
     }
 
-    fn advance(
-        &mut self,
-        number: i32,
-        partition: &mut Partition,
-        position: i64,
-    ) -> Result<(), VerifyError> {
+    fn advance(&mut self, number: i32, partition: &mut Partition, position: i64) -> Result<(), VerifyError> {
         if partition.done() {
             return Ok(());
         }
@@ -247,9 +204,7 @@ impl Pump<'_> {
             let mut list = TopicPartitionList::new();
             list.add_partition(self.reading.topic, number);
             // What is written after the survey shall not be fetched.
-            self.client
-                .pause(&list)
-                .map_err(|error| self.reading.error(&self.client, &error))?;
+            self.client.pause(&list).map_err(|error| self.reading.error(&self.client, &error))?;
         }
         Ok(())
     }
@@ -276,12 +231,7 @@ fn headers<'a>(message: &'a BorrowedMessage<'_>) -> Option<Vec<NamedValue<'a>>> 
     let Some(headers) = message.headers() else {
         return Some(Vec::new());
     };
-    let collect = || {
-        headers
-            .iter()
-            .map(|header| (header.key, header.value))
-            .collect()
-    };
+    let collect = || headers.iter().map(|header| (header.key, header.value)).collect();
     // rdkafka 0.39 panics on such a key; one foreign record must not end the process.
     panic::catch_unwind(AssertUnwindSafe(collect)).ok()
 }

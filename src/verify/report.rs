@@ -84,10 +84,7 @@ impl Report {
 impl TopicReport {
     pub(super) fn unread(survey: &TopicSurvey) -> TopicReport {
         let partitions = survey.pairs().map(|pair| {
-            let mut report = PartitionReport {
-                partition: pair.partition,
-                ..Default::default()
-            };
+            let mut report = PartitionReport { partition: pair.partition, ..Default::default() };
             report.source.undecided = extent(&survey.source, pair.partition).undecided;
             report.target.undecided = extent(&survey.target, pair.partition).undecided;
             report
@@ -112,10 +109,7 @@ impl TopicReport {
             extra: difference.extra,
             duplicates: difference.duplicates,
         };
-        let report = self
-            .partitions
-            .iter_mut()
-            .find(|report| report.partition == partition);
+        let report = self.partitions.iter_mut().find(|report| report.partition == partition);
         let report = report.expect("rounds are made from the same survey as this report");
         *report = report.plus(found);
     }
@@ -161,11 +155,7 @@ impl PartitionReport {
 
 impl Content {
     fn of(multiset: &Multiset) -> Content {
-        Content {
-            record_count: multiset.record_count(),
-            digest: multiset.digest(),
-            undecided: 0,
-        }
+        Content { record_count: multiset.record_count(), digest: multiset.digest(), undecided: 0 }
     }
 
     fn plus(mut self, other: Content) -> Content {

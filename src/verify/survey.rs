@@ -57,18 +57,11 @@ pub(super) fn survey(comparison: &Comparison) -> Result<Vec<TopicSurvey>, Verify
     let names = &comparison.topics;
     let source = Surveyor::connect(&comparison.source)?.survey(names)?;
     let target = Surveyor::connect(&comparison.target)?.survey(names)?;
-    let compacted = [
-        compacted(&comparison.source, &source)?,
-        compacted(&comparison.target, &target)?,
-    ];
+    let compacted = [compacted(&comparison.source, &source)?, compacted(&comparison.target, &target)?];
     let topics = names.iter().zip(source.into_iter().zip(target));
     let topics = topics.map(|(name, (source, target))| TopicSurvey {
         name: name.clone(),
-        basis: if compacted.iter().any(|names| names.contains(name)) {
-            Basis::LastPerKey
-        } else {
-            Basis::EveryRecord
-        },
+        basis: if compacted.iter().any(|names| names.contains(name)) { Basis::LastPerKey } else { Basis::EveryRecord },
         source: source.map(|side| side.extents),
         target: target.map(|side| side.extents),
     });
@@ -88,11 +81,7 @@ struct Surveyor<'a> {
 
 impl<'a> Surveyor<'a> {
     fn connect(endpoint: &'a Endpoint) -> Result<Surveyor<'a>, VerifyError> {
-        Ok(Surveyor {
-            endpoint,
-            committed: endpoint.committed()?,
-            uncommitted: endpoint.uncommitted()?,
-        })
+        Ok(Surveyor { endpoint, committed: endpoint.committed()?, uncommitted: endpoint.uncommitted()? })
     }
 
     /// One entry a topic, in the same order; `None` where it does not exist.
@@ -106,10 +95,7 @@ impl<'a> Surveyor<'a> {
         };
         let extents = partitions.into_iter();
         let extents = extents.map(|partition| Ok((partition, self.extent(topic, partition)?)));
-        Ok(Some(Side {
-            topic: topic.to_owned(),
-            extents: extents.collect::<Result<_, VerifyError>>()?,
-        }))
+        Ok(Some(Side { topic: topic.to_owned(), extents: extents.collect::<Result<_, VerifyError>>()? }))
     }
 
     fn partitions(&self, topic: &str) -> Result<Option<Vec<i32>>, VerifyError> {
@@ -124,13 +110,7 @@ impl<'a> Surveyor<'a> {
             return Ok(None);
         };
         match found.error() {
-            None => Ok(Some(
-                found
-                    .partitions()
-                    .iter()
-                    .map(|partition| partition.id())
-                    .collect(),
-            )),
+            None => Ok(Some(found.partitions().iter().map(|partition| partition.id()).collect())),
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) => Ok(None),
             Some(error) => Err(self.endpoint.describe_error(topic, error.into())),
         }
@@ -149,48 +129,28 @@ impl<'a> Surveyor<'a> {
         // In this order a transaction that commits in between counts as undecided, never as a loss.
         let (low, end) = watermarks(&self.committed)?;
         let (_, high) = watermarks(&self.uncommitted)?;
-        Ok(Extent {
-            span: Span { low, end },
-            undecided: Span {
-                low: end,
-                end: high,
-            }
-            .len(),
-        })
+        Ok(Extent { span: Span { low, end }, undecided: Span { low: end, end: high }.len() })
     }
 }
 
 impl Endpoint {
     fn describe_error(&self, topic: &str, cause: RDKafkaErrorCode) -> VerifyError {
-        VerifyError::Describe {
-            cluster: self.cluster.clone(),
-            topic: topic.to_owned(),
-            cause,
-        }
+        VerifyError::Describe { cluster: self.cluster.clone(), topic: topic.to_owned(), cause }
     }
 }
 
 /// The names of those topics whose `cleanup.policy` includes `compact`.
 fn compacted(endpoint: &Endpoint, sides: &[Option<Side>]) -> Result<BTreeSet<String>, VerifyError> {
-    let existing: Vec<&str> = sides
-        .iter()
-        .flatten()
-        .map(|side| side.topic.as_str())
-        .collect();
+    let existing: Vec<&str> = sides.iter().flatten().map(|side| side.topic.as_str()).collect();
     if existing.is_empty() {
         return Ok(BTreeSet::new());
     }
     let config = endpoint.config("read_committed");
-    let admin: AdminClient<DefaultClientContext> = config
-        .create()
-        .map_err(|cause| endpoint.settings_error(cause))?;
+    let admin: AdminClient<DefaultClientContext> = config.create().map_err(|cause| endpoint.settings_error(cause))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime without drivers needs nothing that could be refused");
-    let specifiers: Vec<_> = existing
-        .iter()
-        .map(|topic| ResourceSpecifier::Topic(topic))
-        .collect();
+    let specifiers: Vec<_> = existing.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
     let options = AdminOptions::new().request_timeout(Some(SURVEY_TIMEOUT));
     let described = runtime
         .block_on(admin.describe_configs(&specifiers, &options))
@@ -199,9 +159,7 @@ fn compacted(endpoint: &Endpoint, sides: &[Option<Side>]) -> Result<BTreeSet<Str
     let mut compacted = BTreeSet::new();
     for (topic, answer) in existing.into_iter().zip(described) {
         let resource = answer.map_err(|cause| endpoint.describe_error(topic, cause))?;
-        let policy = resource
-            .get("cleanup.policy")
-            .and_then(|entry| entry.value.as_deref());
+        let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.as_deref());
         if policy.is_some_and(|policy| policy.split(',').any(|part| part.trim() == "compact")) {
             compacted.insert(topic.to_owned());
         }

@@ -142,13 +142,7 @@ mod tests {
 
     #[test]
     fn c24_compaction_changes_nothing_that_counts() {
-        let dirty = [
-            (Some(1), Some(1)),
-            (Some(2), Some(1)),
-            (Some(1), None),
-            (Some(2), Some(2)),
-            (None, Some(9)),
-        ];
+        let dirty = [(Some(1), Some(1)), (Some(2), Some(1)), (Some(1), None), (Some(2), Some(2)), (None, Some(9))];
         let clean = [(Some(2), Some(2))];
         let altered = [(Some(2), Some(3))];
         let of = |records: &[_]| tally(Basis::LastPerKey, Slice::WHOLE, records);

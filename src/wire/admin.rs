@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
-use kafka_protocol::messages::incremental_alter_configs_request::{
-    AlterConfigsResource, AlterableConfig,
-};
+use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::{
     CreateTopicsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest, TopicName,
 };
@@ -29,67 +27,40 @@ pub enum Resource {
 pub type Configs = BTreeMap<String, String>;
 
 /// Reads the effective configs of a resource.
-pub async fn describe_configs(
-    client: &mut Client,
-    resource: Resource,
-    name: &str,
-) -> Result<Configs, WireError> {
-    let wanted = DescribeConfigsResource::default()
-        .with_resource_type(resource as i8)
-        .with_resource_name(text(name));
+pub async fn describe_configs(client: &mut Client, resource: Resource, name: &str) -> Result<Configs, WireError> {
+    let wanted = DescribeConfigsResource::default().with_resource_type(resource as i8).with_resource_name(text(name));
     let wanted = wanted.with_configuration_keys(None);
     let connection = client.anybody().await?;
-    let reply = connection
-        .call(&DescribeConfigsRequest::default().with_resources(vec![wanted]))
-        .await?;
+    let reply = connection.call(&DescribeConfigsRequest::default().with_resources(vec![wanted])).await?;
     let mut configs = Configs::new();
     for result in reply.results {
         if let Some(code) = code_of(result.error_code) {
             let message = result.error_message.map(|words| words.to_string());
             return Err(connection.answered("DescribeConfigs", name, (code, message)));
         }
-        let known = result
-            .configs
-            .into_iter()
-            .filter_map(|c| Some((c.name.to_string(), c.value?.to_string())));
+        let known = result.configs.into_iter().filter_map(|c| Some((c.name.to_string(), c.value?.to_string())));
         configs.extend(known);
     }
     Ok(configs)
 }
 
 /// Sets configs of a group and leaves its others as they are (KIP-339). The group need not exist yet.
-pub async fn set_group_configs(
-    client: &mut Client,
-    group: &str,
-    configs: &Configs,
-) -> Result<(), WireError> {
+pub async fn set_group_configs(client: &mut Client, group: &str, configs: &Configs) -> Result<(), WireError> {
     let set = |(name, value): (&String, &String)| {
-        AlterableConfig::default()
-            .with_name(text(name))
-            .with_config_operation(0)
-            .with_value(Some(text(value)))
+        AlterableConfig::default().with_name(text(name)).with_config_operation(0).with_value(Some(text(value)))
     };
     let resource = AlterConfigsResource::default()
         .with_resource_type(Resource::Group as i8)
         .with_resource_name(text(group))
         .with_configs(configs.iter().map(set).collect());
     let connection = client.anybody().await?;
-    let reply = connection
-        .call(&IncrementalAlterConfigsRequest::default().with_resources(vec![resource]))
-        .await?;
-    let refused = reply
-        .responses
-        .into_iter()
-        .find_map(|r| Some((code_of(r.error_code)?, r.error_message)));
+    let reply = connection.call(&IncrementalAlterConfigsRequest::default().with_resources(vec![resource])).await?;
+    let refused = reply.responses.into_iter().find_map(|r| Some((code_of(r.error_code)?, r.error_message)));
     match refused {
         None => Ok(()),
         Some((code, words)) => {
             let message = words.map(|words| words.to_string());
-            Err(connection.answered(
-                "IncrementalAlterConfigs",
-                &format!("group {group}"),
-                (code, message),
-            ))
+            Err(connection.answered("IncrementalAlterConfigs", &format!("group {group}"), (code, message)))
         }
     }
 }
@@ -108,9 +79,7 @@ pub struct NewTopic {
 /// Creates one topic.
 pub async fn create_topic(client: &mut Client, topic: &NewTopic) -> Result<(), WireError> {
     let config = |(name, value): (&String, &String)| {
-        CreatableTopicConfig::default()
-            .with_name(text(name))
-            .with_value(Some(text(value)))
+        CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
     };
     let wanted = CreatableTopic::default()
         .with_name(TopicName(text(&topic.name)))
@@ -119,48 +88,23 @@ pub async fn create_topic(client: &mut Client, topic: &NewTopic) -> Result<(), W
         .with_configs(topic.configs.iter().map(config).collect());
     let connection = client.controller().await?;
     let timeout_ms = i32::try_from(connection.request_timeout.as_millis()).unwrap_or(i32::MAX);
-    let reply = connection
-        .call(
-            &CreateTopicsRequest::default()
-                .with_topics(vec![wanted])
-                .with_timeout_ms(timeout_ms),
-        )
-        .await?;
-    let refused = reply
-        .topics
-        .into_iter()
-        .find_map(|t| Some((code_of(t.error_code)?, t.error_message)));
+    let reply =
+        connection.call(&CreateTopicsRequest::default().with_topics(vec![wanted]).with_timeout_ms(timeout_ms)).await?;
+    let refused = reply.topics.into_iter().find_map(|t| Some((code_of(t.error_code)?, t.error_message)));
     match refused {
         None => Ok(()),
         Some((code, words)) => {
             let message = words.map(|words| words.to_string());
-            Err(connection.answered(
-                "CreateTopics",
-                &format!("topic {}", topic.name),
-                (code, message),
-            ))
+            Err(connection.answered("CreateTopics", &format!("topic {}", topic.name), (code, message)))
         }
     }
 }
 
 /// How far a share group has come in each of its topic partitions.
-pub async fn share_progress(
-    client: &mut Client,
-    group: &str,
-) -> Result<Vec<ShareProgress>, WireError> {
+pub async fn share_progress(client: &mut Client, group: &str) -> Result<Vec<ShareProgress>, WireError> {
     let connection = client.coordinator(CoordinatorKind::Group, group).await?;
-    let reply = connection
-        .call(&DescribeShareGroupOffsets {
-            group: group.to_owned(),
-        })
-        .await?;
-    reply.map_err(|code| {
-        connection.answered(
-            "DescribeShareGroupOffsets",
-            &format!("group {group}"),
-            (code, None),
-        )
-    })
+    let reply = connection.call(&DescribeShareGroupOffsets { group: group.to_owned() }).await?;
+    reply.map_err(|code| connection.answered("DescribeShareGroupOffsets", &format!("group {group}"), (code, None)))
 }
 
 fn text(words: &str) -> StrBytes {

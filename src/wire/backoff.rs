@@ -15,11 +15,7 @@ pub struct Backoff {
 impl Backoff {
     /// Starts at `min`, never pauses longer than `max`.
     pub fn new(min: Duration, max: Duration) -> Self {
-        Self {
-            min,
-            max: max.max(min),
-            next: min,
-        }
+        Self { min, max: max.max(min), next: min }
     }
 
     /// The pause before the next try.

@@ -61,12 +61,7 @@ where
     R: Request,
 {
     type Reply = R::Response;
-    const API: Api = Api {
-        key: R::KEY,
-        name: name_of(R::KEY),
-        min: R::VERSIONS.min,
-        max: R::VERSIONS.max,
-    };
+    const API: Api = Api { key: R::KEY, name: name_of(R::KEY), min: R::VERSIONS.min, max: R::VERSIONS.max };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
         put_header(R::KEY, R::header_version(head.version), head, frame)?;
@@ -77,11 +72,7 @@ where
         if R::Response::header_version(version) >= 1 {
             reply = skip_tags(reply)?;
         }
-        let throttle_ms = if R::KEY == API_VERSIONS {
-            0
-        } else {
-            first_i32(&reply)
-        };
+        let throttle_ms = if R::KEY == API_VERSIONS { 0 } else { first_i32(&reply) };
         let reply = Decodable::decode(&mut reply, version).map_err(|error| error.to_string())?;
         Ok(Answer { reply, throttle_ms })
     }
@@ -97,12 +88,7 @@ pub fn flexible_reader(reply: Bytes) -> Result<Reader, String> {
     skip_tags(reply).map(Reader::new)
 }
 
-fn put_header(
-    key: i16,
-    header_version: i16,
-    head: &Head<'_>,
-    frame: &mut Frame,
-) -> Result<(), String> {
+fn put_header(key: i16, header_version: i16, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
     RequestHeader::default()
         .with_request_api_key(key)
         .with_request_api_version(head.version)
@@ -114,18 +100,14 @@ fn put_header(
 
 fn skip_tags(mut reply: Bytes) -> Result<Bytes, String> {
     let mut reader = Reader::new(reply.clone());
-    reader
-        .tags()
-        .map_err(|error: ReadError| error.to_string())?;
+    reader.tags().map_err(|error: ReadError| error.to_string())?;
     reply.advance(reply.len() - reader.remaining());
     Ok(reply)
 }
 
 /// The first field of every reply that is sent here through `kafka-protocol`, except ApiVersions, is the throttle time.
 fn first_i32(reply: &Bytes) -> u32 {
-    let first = reply
-        .get(..4)
-        .map_or([0; 4], |four| four.try_into().expect("a slice of four"));
+    let first = reply.get(..4).map_or([0; 4], |four| four.try_into().expect("a slice of four"));
     u32::try_from(i32::from_be_bytes(first)).unwrap_or(0)
 }
 

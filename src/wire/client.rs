@@ -6,9 +6,7 @@ use std::sync::Arc;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
-use kafka_protocol::messages::{
-    FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName,
-};
+use kafka_protocol::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
@@ -68,73 +66,45 @@ impl Client {
         &self.config.name
     }
 
-    /// Asks for topics by name; `Err` per topic where the cluster answers with a code.
-    pub async fn topics(
-        &mut self,
-        names: &[String],
-    ) -> Result<Vec<Result<TopicInfo, (String, WireError)>>, WireError> {
-        let topics = names
-            .iter()
-            .map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name))))
-            .collect();
-        let request = MetadataRequest::default()
-            .with_topics(Some(topics))
-            .with_allow_auto_topic_creation(false);
+    /// Asks for topics by name: each with what the cluster says of it, or the code that it answers with.
+    pub async fn topics(&mut self, names: &[String]) -> Result<Vec<(String, Result<TopicInfo, WireError>)>, WireError> {
+        let topics =
+            names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name)))).collect();
+        let request = MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false);
         let connection = self.anybody().await?;
         let reply = connection.call(&request).await?;
         self.learn(&reply);
-        Ok(reply
-            .topics
-            .into_iter()
-            .map(|topic| topic_info(topic, &connection))
-            .collect())
+        Ok(reply.topics.into_iter().map(|topic| topic_info(topic, &connection)).collect())
     }
 
     /// The controller, for requests that create topics.
     pub async fn controller(&mut self) -> Result<Arc<Connection>, WireError> {
         let connection = self.anybody().await?;
-        let reply = connection
-            .call(&MetadataRequest::default().with_topics(Some(vec![])))
-            .await?;
+        let reply = connection.call(&MetadataRequest::default().with_topics(Some(vec![]))).await?;
         self.learn(&reply);
         self.broker(self.controller).await
     }
 
     /// A connection to the coordinator of a group or a transactional id.
-    pub async fn coordinator(
-        &mut self,
-        kind: CoordinatorKind,
-        key: &str,
-    ) -> Result<Arc<Connection>, WireError> {
+    pub async fn coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
         let request = FindCoordinatorRequest::default()
             .with_key_type(kind as i8)
             .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
         let connection = self.anybody().await?;
         let mut reply = connection.call(&request).await?;
-        let found = reply
-            .coordinators
-            .pop()
-            .ok_or_else(|| self.nobody(format!("coordinator of {key}")))?;
+        let found = reply.coordinators.pop().ok_or_else(|| self.nobody(format!("coordinator of {key}")))?;
         if let Some(code) = code_of(found.error_code) {
             let message = found.error_message.map(|text| text.to_string());
             return Err(connection.answered("FindCoordinator", key, (code, message)));
         }
-        let Coordinator {
-            node_id,
-            host,
-            port,
-            ..
-        } = found;
-        self.addresses
-            .insert(node_id.0, format!("{host}:{port}").into());
+        let Coordinator { node_id, host, port, .. } = found;
+        self.addresses.insert(node_id.0, format!("{host}:{port}").into());
         self.broker(node_id.0).await
     }
 
     /// A connection to a broker by id.
     pub async fn broker(&mut self, id: NodeId) -> Result<Arc<Connection>, WireError> {
-        let address = self
-            .address_of(id)
-            .ok_or_else(|| self.nobody(format!("address of broker {id}")))?;
+        let address = self.address_of(id).ok_or_else(|| self.nobody(format!("address of broker {id}")))?;
         self.connect(address).await
     }
 
@@ -150,17 +120,12 @@ impl Client {
 
     /// A connection to any broker that answers: the known ones, then the bootstrap servers.
     pub async fn anybody(&mut self) -> Result<Arc<Connection>, WireError> {
-        if let Some(connection) = self
-            .connections
-            .values()
-            .find(|connection| connection.is_alive())
-        {
+        if let Some(connection) = self.connections.values().find(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
         let known = self.addresses.values().cloned();
-        let mut candidates: Vec<Arc<str>> = known
-            .chain(self.config.bootstrap.iter().map(|b| b.as_str().into()))
-            .collect();
+        let mut candidates: Vec<Arc<str>> =
+            known.chain(self.config.bootstrap.iter().map(|b| b.as_str().into())).collect();
         candidates.dedup();
         let mut last = self.nobody("bootstrap server".to_owned());
         for address in candidates {
@@ -178,11 +143,7 @@ impl Client {
     }
 
     async fn connect(&mut self, address: Arc<str>) -> Result<Arc<Connection>, WireError> {
-        if let Some(connection) = self
-            .connections
-            .get(&address)
-            .filter(|connection| connection.is_alive())
-        {
+        if let Some(connection) = self.connections.get(&address).filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
         let config = &self.config;
@@ -196,27 +157,19 @@ impl Client {
             }
             Err(error) => {
                 // Callers try again at once; the pause between two knocks at the same door is kept here.
-                tokio::time::sleep(self.backoffs.entry(address).or_insert_with(fresh).pause())
-                    .await;
+                tokio::time::sleep(self.backoffs.entry(address).or_insert_with(fresh).pause()).await;
                 Err(error)
             }
         }
     }
 
     fn learn(&mut self, reply: &MetadataResponse) {
-        self.addresses = reply
-            .brokers
-            .iter()
-            .map(|b| (b.node_id.0, format!("{}:{}", b.host, b.port).into()))
-            .collect();
+        self.addresses = reply.brokers.iter().map(|b| (b.node_id.0, format!("{}:{}", b.host, b.port).into())).collect();
         self.controller = reply.controller_id.0;
     }
 
     fn nobody(&self, what: String) -> WireError {
-        WireError::Nobody {
-            cluster: self.config.name.as_str().into(),
-            what,
-        }
+        WireError::Nobody { cluster: self.config.name.as_str().into(), what }
     }
 }
 
@@ -224,29 +177,20 @@ fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }
 
-fn topic_info(
-    topic: MetadataResponseTopic,
-    connection: &Connection,
-) -> Result<TopicInfo, (String, WireError)> {
+fn topic_info(topic: MetadataResponseTopic, connection: &Connection) -> (String, Result<TopicInfo, WireError>) {
     let name = topic.name.map(|name| name.to_string()).unwrap_or_default();
     if let Some(code) = code_of(topic.error_code) {
         let error = connection.answered("Metadata", &format!("topic {name}"), (code, None));
-        return Err((name, error));
+        return (name, Err(error));
     }
     let mut leaders = vec![None; topic.partitions.len()];
     for partition in topic.partitions {
-        let slot = usize::try_from(partition.partition_index)
-            .ok()
-            .and_then(|index| leaders.get_mut(index));
+        let slot = usize::try_from(partition.partition_index).ok().and_then(|index| leaders.get_mut(index));
         if let Some(slot) = slot {
             *slot = Some(partition.leader_id.0).filter(|id| *id >= 0);
         }
     }
-    Ok(TopicInfo {
-        name,
-        id: topic.topic_id,
-        leaders,
-    })
+    (name.clone(), Ok(TopicInfo { name, id: topic.topic_id, leaders }))
 }
 
 /// Whether an error code means: somebody else leads or coordinates now, or will soon; ask who, and try again.

@@ -38,12 +38,9 @@ impl Frame {
     pub fn finish(mut self) -> Outgoing {
         let size = u32::try_from(self.size()).expect("requests are bounded by PRODUCE_BYTES_MAX");
         self.chunks.push_back(self.tail.freeze());
-        self.chunks
-            .push_front(Bytes::copy_from_slice(&size.to_be_bytes()));
+        self.chunks.push_front(Bytes::copy_from_slice(&size.to_be_bytes()));
         self.chunks.retain(|chunk| !chunk.is_empty());
-        Outgoing {
-            chunks: self.chunks,
-        }
+        Outgoing { chunks: self.chunks }
     }
 }
 
@@ -64,17 +61,12 @@ impl Buf for Outgoing {
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let filled = self.chunks.iter().zip(slices);
-        filled
-            .map(|(chunk, slice)| *slice = IoSlice::new(chunk))
-            .count()
+        filled.map(|(chunk, slice)| *slice = IoSlice::new(chunk)).count()
     }
 
     fn advance(&mut self, mut count: usize) {
         while count > 0 {
-            let front = self
-                .chunks
-                .front_mut()
-                .expect("Buf's contract: never past the end");
+            let front = self.chunks.front_mut().expect("Buf's contract: never past the end");
             let step = count.min(front.len());
             front.advance(step);
             count -= step;
@@ -98,9 +90,7 @@ pub trait Put: BufMut {
 
     /// The length of a compact array, string or byte field.
     fn put_compact_len(&mut self, len: usize) {
-        self.put_uvarint(
-            u32::try_from(len + 1).expect("request fields are bounded far below 4 GiB"),
-        );
+        self.put_uvarint(u32::try_from(len + 1).expect("request fields are bounded far below 4 GiB"));
     }
 
     /// A compact string.
@@ -174,11 +164,7 @@ impl Reader {
     }
 
     fn need(&self, count: usize, what: &'static str) -> Result<(), ReadError> {
-        if self.rest.len() < count {
-            Err(ReadError::Short(what))
-        } else {
-            Ok(())
-        }
+        if self.rest.len() < count { Err(ReadError::Short(what)) } else { Ok(()) }
     }
 
     /// A uuid.
@@ -216,9 +202,7 @@ impl Reader {
             return Ok(None);
         };
         self.need(len, "string")?;
-        String::from_utf8(self.rest.split_to(len).to_vec())
-            .map(Some)
-            .map_err(|_| ReadError::Text)
+        String::from_utf8(self.rest.split_to(len).to_vec()).map(Some).map_err(|_| ReadError::Text)
     }
 
     /// A compact array; null reads as empty. `element` reads one element, whose tagged fields it skips itself.

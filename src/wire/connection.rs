@@ -63,36 +63,19 @@ struct State {
 impl Connection {
     /// Connects to `host:port` and asks for the broker's versions.
     pub async fn open(cluster: &ClusterConfig, address: &str) -> Result<Self, WireError> {
-        let place = Place {
-            cluster: cluster.name.as_str().into(),
-            address: address.into(),
-        };
-        let (incoming, half) =
-            transport::connect(address)
-                .await
-                .map_err(|cause| WireError::Connect {
-                    place: place.clone(),
-                    cause: Arc::new(cause),
-                })?;
-        let state = State {
-            waiting: Some(HashMap::new()),
-            cause: "closed".into(),
-            silent_until: None,
-        };
-        let shared = Arc::new(Shared {
-            place: place.clone(),
-            state: Mutex::new(state),
-        });
+        let place = Place { cluster: cluster.name.as_str().into(), address: address.into() };
+        let (incoming, half) = transport::connect(address)
+            .await
+            .map_err(|cause| WireError::Connect { place: place.clone(), cause: Arc::new(cause) })?;
+        let state = State { waiting: Some(HashMap::new()), cause: "closed".into(), silent_until: None };
+        let shared = Arc::new(Shared { place: place.clone(), state: Mutex::new(state) });
         let reader = tokio::spawn(read_replies(incoming, shared.clone())).abort_handle();
         let mut connection = Self {
             place,
             client_id: cluster.client_id.clone(),
             request_timeout: cluster.request_timeout,
             versions: Versions::default(),
-            departing: AsyncMutex::new(Writer {
-                half,
-                correlation: 0,
-            }),
+            departing: AsyncMutex::new(Writer { half, correlation: 0 }),
             shared,
             reader,
         };
@@ -105,18 +88,8 @@ impl Connection {
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("sharebridge"))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        let reply = match self
-            .send_as(&request, 3)
-            .await?
-            .reply(self.request_timeout)
-            .await
-        {
-            Err(WireError::Malformed { .. }) => {
-                self.send_as(&request, 0)
-                    .await?
-                    .reply(self.request_timeout)
-                    .await?
-            }
+        let reply = match self.send_as(&request, 3).await?.reply(self.request_timeout).await {
+            Err(WireError::Malformed { .. }) => self.send_as(&request, 0).await?.reply(self.request_timeout).await?,
             other => other?,
         };
         match code_of(reply.error_code) {
@@ -139,15 +112,13 @@ impl Connection {
     ///
     /// Errors: `Unsupported` where broker and bridge have none in common.
     pub fn version_of<C: Call>(&self) -> Result<i16, WireError> {
-        self.versions
-            .agree(C::API)
-            .ok_or_else(|| WireError::Unsupported {
-                place: self.place.clone(),
-                api: C::API.name,
-                ours: format!("{}-{}", C::API.min, C::API.max),
-                theirs: self.versions.offered(C::API),
-                remedy: "see the table of supported brokers in OPERATIONS.md",
-            })
+        self.versions.agree(C::API).ok_or_else(|| WireError::Unsupported {
+            place: self.place.clone(),
+            api: C::API.name,
+            ours: format!("{}-{}", C::API.min, C::API.max),
+            theirs: self.versions.offered(C::API),
+            remedy: "see the table of supported brokers in OPERATIONS.md",
+        })
     }
 
     /// The broker's versions and features.
@@ -172,13 +143,7 @@ impl Connection {
         what: &str,
         (code, message): (crate::wire::Code, Option<String>),
     ) -> WireError {
-        WireError::Answered {
-            place: self.place.clone(),
-            api,
-            what: what.to_owned(),
-            code,
-            message,
-        }
+        WireError::Answered { place: self.place.clone(), api, what: what.to_owned(), code, message }
     }
 
     async fn send_as<C: Call>(&self, call: &C, version: i16) -> Result<Pending<C>, WireError> {
@@ -187,37 +152,21 @@ impl Connection {
         writer.correlation = writer.correlation.wrapping_add(1);
         let correlation = writer.correlation;
         let mut frame = Frame::default();
-        let head = Head {
+        let head = Head { version, correlation, client_id: &self.client_id };
+        call.encode(&head, &mut frame).map_err(|cause| WireError::Encode {
+            place: self.place.clone(),
+            api: C::API.name,
             version,
-            correlation,
-            client_id: &self.client_id,
-        };
-        call.encode(&head, &mut frame)
-            .map_err(|cause| WireError::Encode {
-                place: self.place.clone(),
-                api: C::API.name,
-                version,
-                cause,
-            })?;
+            cause,
+        })?;
         let reply = self.shared.register(correlation)?;
         // A caller that goes away in the middle of a write leaves half a frame behind: nobody may use the socket after it.
-        let guard = PoisonOnDrop {
-            shared: Some(&self.shared),
-        };
+        let guard = PoisonOnDrop { shared: Some(&self.shared) };
         let mut outgoing = frame.finish();
-        let written = tokio::time::timeout(
-            self.request_timeout,
-            writer.half.write_all_buf(&mut outgoing),
-        )
-        .await;
+        let written = tokio::time::timeout(self.request_timeout, writer.half.write_all_buf(&mut outgoing)).await;
         guard.disarm();
         match written {
-            Ok(Ok(())) => Ok(Pending {
-                reply,
-                version,
-                shared: self.shared.clone(),
-                call: PhantomData,
-            }),
+            Ok(Ok(())) => Ok(Pending { reply, version, shared: self.shared.clone(), call: PhantomData }),
             Ok(Err(cause)) => Err(self.shared.poison(&cause.to_string())),
             Err(_) => Err(self.shared.poison("the broker takes no more bytes")),
         }
@@ -266,11 +215,7 @@ impl<C: Call> Pending<C> {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(_)) => return Err(self.shared.lost()),
             Err(_) => {
-                self.shared.poison(&format!(
-                    "{} was not answered within {} ms",
-                    C::API.name,
-                    patience.as_millis()
-                ));
+                self.shared.poison(&format!("{} was not answered within {} ms", C::API.name, patience.as_millis()));
                 return Err(WireError::Timeout {
                     place: place(),
                     api: C::API.name,
@@ -279,13 +224,12 @@ impl<C: Call> Pending<C> {
                 });
             }
         };
-        let Answer { reply, throttle_ms } =
-            C::decode(bytes, self.version).map_err(|cause| WireError::Malformed {
-                place: place(),
-                api: C::API.name,
-                version: self.version,
-                cause,
-            })?;
+        let Answer { reply, throttle_ms } = C::decode(bytes, self.version).map_err(|cause| WireError::Malformed {
+            place: place(),
+            api: C::API.name,
+            version: self.version,
+            cause,
+        })?;
         self.shared.silence(throttle_ms);
         Ok(reply)
     }
@@ -293,16 +237,11 @@ impl<C: Call> Pending<C> {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("no code panics while it holds this lock")
+        self.state.lock().expect("no code panics while it holds this lock")
     }
 
     fn lost(&self) -> WireError {
-        WireError::Lost {
-            place: self.place.clone(),
-            cause: self.lock().cause.clone(),
-        }
+        WireError::Lost { place: self.place.clone(), cause: self.lock().cause.clone() }
     }
 
     /// Ends the connection for everybody; the first cause stays.
@@ -322,10 +261,7 @@ impl Shared {
             drop(state);
             return Err(self.lost());
         };
-        assert!(
-            waiting.len() < REQUESTS_IN_FLIGHT_MAX,
-            "callers bound what they have in flight"
-        );
+        assert!(waiting.len() < REQUESTS_IN_FLIGHT_MAX, "callers bound what they have in flight");
         waiting.insert(correlation, sender);
         Ok(receiver)
     }
@@ -362,14 +298,9 @@ async fn read_replies(mut incoming: Incoming, shared: Arc<Shared>) {
 
 fn deliver(mut frame: Bytes, shared: &Shared) -> Result<(), String> {
     let correlation = frame.get_i32();
-    let waiter = shared
-        .lock()
-        .waiting
-        .as_mut()
-        .and_then(|waiting| waiting.remove(&correlation));
+    let waiter = shared.lock().waiting.as_mut().and_then(|waiting| waiting.remove(&correlation));
     // A waiter that has gone away is no fault of the broker.
-    let waiter = waiter
-        .ok_or_else(|| format!("a reply to a request that was never sent ({correlation})"))?;
+    let waiter = waiter.ok_or_else(|| format!("a reply to a request that was never sent ({correlation})"))?;
     let _ = waiter.send(frame);
     Ok(())
 }
@@ -381,9 +312,7 @@ async fn read_frame(incoming: &mut Incoming, buffer: &mut BytesMut) -> Result<By
         if let Some(prefix) = buffer.first_chunk::<4>() {
             let size = usize::try_from(i32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
             if !(4..=FRAME_BYTES_MAX).contains(&size) {
-                return Err(format!(
-                    "a frame of {size} bytes; at most {FRAME_BYTES_MAX} are taken"
-                ));
+                return Err(format!("a frame of {size} bytes; at most {FRAME_BYTES_MAX} are taken"));
             }
             if buffer.len() >= size + 4 {
                 buffer.advance(4);

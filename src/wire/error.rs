@@ -63,9 +63,7 @@ pub enum WireError {
         cause: String,
     },
     /// Broker and bridge have no version of the request in common.
-    #[error(
-        "{place}: this broker offers {api} in versions {theirs}, sharebridge needs {ours}: {remedy}"
-    )]
+    #[error("{place}: this broker offers {api} in versions {theirs}, sharebridge needs {ours}: {remedy}")]
     Unsupported {
         /// Where: cluster and address.
         place: Place,
@@ -103,11 +101,7 @@ pub enum WireError {
 }
 
 fn detail(message: &Option<String>) -> String {
-    message
-        .as_ref()
-        .filter(|text| !text.is_empty())
-        .map(|text| format!(": {text}"))
-        .unwrap_or_default()
+    message.as_ref().filter(|text| !text.is_empty()).map(|text| format!(": {text}")).unwrap_or_default()
 }
 
 impl WireError {

@@ -63,12 +63,7 @@ pub struct Produced {
 
 impl Call for Produce {
     type Reply = Vec<Produced>;
-    const API: Api = Api {
-        key: 0,
-        name: "Produce",
-        min: 12,
-        max: 13,
-    };
+    const API: Api = Api { key: 0, name: "Produce", min: 12, max: 13 };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
         put_flexible_header(Self::API, head, frame)?;
@@ -109,23 +104,14 @@ fn read(reader: &mut Reader, version: i16) -> Result<Answer<Vec<Produced>>, Read
         };
         let partitions = reader.array(|reader| {
             let (partition, error, message) = read_partition(reader)?;
-            Ok(Produced {
-                topic: topic.clone(),
-                topic_id,
-                partition,
-                error,
-                message,
-            })
+            Ok(Produced { topic: topic.clone(), topic_id, partition, error, message })
         })?;
         reader.tags()?;
         Ok(partitions)
     })?;
     let throttle_ms = u32::try_from(reader.i32()?).unwrap_or(0);
     reader.tags()?;
-    Ok(Answer {
-        reply: topics.into_iter().flatten().collect(),
-        throttle_ms,
-    })
+    Ok(Answer { reply: topics.into_iter().flatten().collect(), throttle_ms })
 }
 
 fn read_partition(reader: &mut Reader) -> Result<(i32, Option<Code>, Option<String>), ReadError> {
@@ -144,10 +130,7 @@ fn read_partition(reader: &mut Reader) -> Result<(i32, Option<Code>, Option<Stri
     let message = reader.compact_str()?;
     reader.tags()?;
     // One word about one record tells the kind; a batch may have thousands.
-    let message = message
-        .into_iter()
-        .chain(record_errors.into_iter().take(1))
-        .reduce(|a, b| format!("{a}; {b}"));
+    let message = message.into_iter().chain(record_errors.into_iter().take(1)).reduce(|a, b| format!("{a}; {b}"));
     Ok((partition, error, message))
 }
 
@@ -169,45 +152,22 @@ mod tests {
             header: Bytes::from(vec![1; 61]),
             payload: Bytes::from(vec![2; 2000]),
         };
-        let request = Produce {
-            transactional_id: "tx".into(),
-            timeout_ms: 9,
-            batches: vec![batch.clone(), batch],
-        };
+        let request = Produce { transactional_id: "tx".into(), timeout_ms: 9, batches: vec![batch.clone(), batch] };
         for version in [12, 13] {
             let mut frame = Frame::default();
-            request
-                .encode(
-                    &Head {
-                        version,
-                        correlation: 5,
-                        client_id: "c",
-                    },
-                    &mut frame,
-                )
-                .unwrap();
+            request.encode(&Head { version, correlation: 5, client_id: "c" }, &mut frame).unwrap();
             let mut outgoing = frame.finish();
             let mut bytes = outgoing.copy_to_bytes(outgoing.remaining());
             assert_eq!(bytes.get_u32() as usize, bytes.len());
             let header = decode_request_header_from_buffer(&mut bytes).unwrap();
-            assert_eq!(
-                (header.correlation_id, header.request_api_version),
-                (5, version)
-            );
-            let decoded = ProduceRequest::decode(&mut bytes, version).unwrap();
+            assert_eq!((header.correlation_id, header.request_api_version), (5, version));
+            let decoded = <ProduceRequest as Decodable>::decode(&mut bytes, version).unwrap();
             assert!(bytes.is_empty());
-            assert_eq!(
-                (decoded.acks, decoded.timeout_ms, decoded.topic_data.len()),
-                (-1, 9, 2)
-            );
+            assert_eq!((decoded.acks, decoded.timeout_ms, decoded.topic_data.len()), (-1, 9, 2));
             let topic = &decoded.topic_data[1];
             assert_eq!(
                 (topic.name.as_str(), topic.topic_id),
-                if version == 12 {
-                    ("orders", Uuid::nil())
-                } else {
-                    ("", id)
-                }
+                if version == 12 { ("orders", Uuid::nil()) } else { ("", id) }
             );
             let records = topic.partition_data[0].records.as_ref().unwrap();
             assert_eq!((topic.partition_data[0].index, records.len()), (3, 2061));

@@ -137,12 +137,7 @@ pub struct ShareAcknowledged {
 
 impl Call for ShareFetch {
     type Reply = ShareFetched;
-    const API: Api = Api {
-        key: 78,
-        name: "ShareFetch",
-        min: 2,
-        max: 2,
-    };
+    const API: Api = Api { key: 78, name: "ShareFetch", min: 2, max: 2 };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
         put_flexible_header(Self::API, head, frame)?;
@@ -169,12 +164,7 @@ impl Call for ShareFetch {
 
 impl Call for ShareAcknowledge {
     type Reply = ShareAcknowledged;
-    const API: Api = Api {
-        key: 79,
-        name: "ShareAcknowledge",
-        min: 2,
-        max: 2,
-    };
+    const API: Api = Api { key: 79, name: "ShareAcknowledge", min: 2, max: 2 };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
         put_flexible_header(Self::API, head, frame)?;
@@ -241,15 +231,7 @@ fn read_fetched(reader: &mut Reader) -> Result<Answer<ShareFetched>, ReadError> 
     })?;
     read_endpoints(reader)?;
     let partitions = topics.into_iter().flatten().collect();
-    Ok(Answer {
-        reply: ShareFetched {
-            error,
-            message,
-            lock_ms,
-            partitions,
-        },
-        throttle_ms,
-    })
+    Ok(Answer { reply: ShareFetched { error, message, lock_ms, partitions }, throttle_ms })
 }
 
 fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetched, ReadError> {
@@ -262,26 +244,13 @@ fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetc
     read_leader(reader)?;
     let records = reader.compact_bytes()?;
     let acquired = reader.array(|reader| {
-        let range = OffsetRange {
-            first: reader.i64()?,
-            last: reader.i64()?,
-        };
+        let range = OffsetRange { first: reader.i64()?, last: reader.i64()? };
         let delivery_count = reader.i16()?;
         reader.tags()?;
-        Ok(AcquiredRange {
-            range,
-            delivery_count,
-        })
+        Ok(AcquiredRange { range, delivery_count })
     })?;
     reader.tags()?;
-    Ok(SharePartitionFetched {
-        topic,
-        partition,
-        error,
-        message,
-        records,
-        acquired,
-    })
+    Ok(SharePartitionFetched { topic, partition, error, message, records, acquired })
 }
 
 fn read_acknowledged(reader: &mut Reader) -> Result<Answer<ShareAcknowledged>, ReadError> {
@@ -304,14 +273,7 @@ fn read_acknowledged(reader: &mut Reader) -> Result<Answer<ShareAcknowledged>, R
     })?;
     read_endpoints(reader)?;
     let partitions = topics.into_iter().flatten().collect();
-    Ok(Answer {
-        reply: ShareAcknowledged {
-            error,
-            message,
-            partitions,
-        },
-        throttle_ms,
-    })
+    Ok(Answer { reply: ShareAcknowledged { error, message, partitions }, throttle_ms })
 }
 
 /// A leader's hint is a reason to ask for metadata, which an error code beside it gives already.
@@ -333,17 +295,8 @@ fn read_endpoints(reader: &mut Reader) -> Result<(), ReadError> {
 }
 
 /// A heartbeat of a member: `epoch` 0 joins, -1 leaves; `topics` are sent when they change.
-pub fn heartbeat(
-    group: &str,
-    member: &str,
-    (epoch, topics): (i32, Option<&[String]>),
-) -> ShareGroupHeartbeatRequest {
-    let names = |names: &[String]| {
-        names
-            .iter()
-            .map(|name| TopicName(StrBytes::from_string(name.clone())))
-            .collect()
-    };
+pub fn heartbeat(group: &str, member: &str, (epoch, topics): (i32, Option<&[String]>)) -> ShareGroupHeartbeatRequest {
+    let names = |names: &[String]| names.iter().map(|name| TopicName(StrBytes::from_string(name.clone()))).collect();
     ShareGroupHeartbeatRequest::default()
         .with_group_id(GroupId(StrBytes::from_string(group.to_owned())))
         .with_member_id(StrBytes::from_string(member.to_owned()))
@@ -354,14 +307,7 @@ pub fn heartbeat(
 /// The partitions of an assignment.
 pub fn assigned(assignment: &Assignment) -> Vec<(Uuid, i32)> {
     let topics = assignment.topic_partitions.iter();
-    topics
-        .flat_map(|topic| {
-            topic
-                .partitions
-                .iter()
-                .map(|partition| (topic.topic_id, *partition))
-        })
-        .collect()
+    topics.flat_map(|topic| topic.partitions.iter().map(|partition| (topic.topic_id, *partition))).collect()
 }
 
 /// DescribeShareGroupOffsets v1: how far a share group has come, and its lag (KIP-1226).
@@ -386,12 +332,7 @@ pub struct ShareProgress {
 
 impl Call for DescribeShareGroupOffsets {
     type Reply = Result<Vec<ShareProgress>, Code>;
-    const API: Api = Api {
-        key: 90,
-        name: "DescribeShareGroupOffsets",
-        min: 1,
-        max: 1,
-    };
+    const API: Api = Api { key: 90, name: "DescribeShareGroupOffsets", min: 1, max: 1 };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
         put_flexible_header(Self::API, head, frame)?;
@@ -410,9 +351,7 @@ impl Call for DescribeShareGroupOffsets {
     }
 }
 
-fn read_progress(
-    reader: &mut Reader,
-) -> Result<Answer<Result<Vec<ShareProgress>, Code>>, ReadError> {
+fn read_progress(reader: &mut Reader) -> Result<Answer<Result<Vec<ShareProgress>, Code>>, ReadError> {
     let throttle_ms = u32::try_from(reader.i32()?).unwrap_or(0);
     let mut groups = reader.array(|reader| {
         reader.compact_str()?;
@@ -423,10 +362,7 @@ fn read_progress(
         Ok(error.map_or(Ok(topics.into_iter().flatten().collect()), Err))
     })?;
     reader.tags()?;
-    Ok(Answer {
-        reply: groups.pop().unwrap_or(Ok(vec![])),
-        throttle_ms,
-    })
+    Ok(Answer { reply: groups.pop().unwrap_or(Ok(vec![])), throttle_ms })
 }
 
 fn read_topic_progress(reader: &mut Reader) -> Result<Vec<ShareProgress>, ReadError> {
@@ -440,12 +376,7 @@ fn read_topic_progress(reader: &mut Reader) -> Result<Vec<ShareProgress>, ReadEr
         reader.i16()?;
         reader.compact_str()?;
         reader.tags()?;
-        Ok(ShareProgress {
-            topic: topic.clone(),
-            partition,
-            start_offset,
-            lag,
-        })
+        Ok(ShareProgress { topic: topic.clone(), partition, start_offset, lag })
     })?;
     reader.tags()?;
     Ok(partitions)

@@ -18,15 +18,9 @@ impl Producer {
 }
 
 /// Asks for a producer id, or with a known producer for its next epoch.
-pub fn init_producer_id(
-    transactional_id: &str,
-    timeout_ms: i32,
-    known: Producer,
-) -> InitProducerIdRequest {
+pub fn init_producer_id(transactional_id: &str, timeout_ms: i32, known: Producer) -> InitProducerIdRequest {
     InitProducerIdRequest::default()
-        .with_transactional_id(Some(TransactionalId(StrBytes::from_string(
-            transactional_id.to_owned(),
-        ))))
+        .with_transactional_id(Some(TransactionalId(StrBytes::from_string(transactional_id.to_owned()))))
         .with_transaction_timeout_ms(timeout_ms)
         .with_producer_id(ProducerId(known.id))
         .with_producer_epoch(known.epoch)
@@ -35,9 +29,7 @@ pub fn init_producer_id(
 /// Commits or aborts the open transaction.
 pub fn end_txn(transactional_id: &str, producer: Producer, commit: bool) -> EndTxnRequest {
     EndTxnRequest::default()
-        .with_transactional_id(TransactionalId(StrBytes::from_string(
-            transactional_id.to_owned(),
-        )))
+        .with_transactional_id(TransactionalId(StrBytes::from_string(transactional_id.to_owned())))
         .with_producer_id(ProducerId(producer.id))
         .with_producer_epoch(producer.epoch)
         .with_committed(commit)

@@ -18,12 +18,7 @@ pub type Departing = Box<dyn AsyncWrite + Send + Unpin>;
 pub async fn connect(address: &str) -> io::Result<(Incoming, Departing)> {
     let stream = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(address))
         .await
-        .map_err(|_| {
-            io::Error::new(
-                io::ErrorKind::TimedOut,
-                "no answer to the connection attempt",
-            )
-        })??;
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no answer to the connection attempt"))??;
     stream.set_nodelay(true)?;
     let (incoming, departing) = stream.into_split();
     Ok((Box::new(incoming), Box::new(departing)))

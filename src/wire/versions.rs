@@ -16,16 +16,8 @@ pub struct Versions {
 impl Versions {
     /// Reads an ApiVersions reply.
     pub fn new(reply: &ApiVersionsResponse) -> Self {
-        let ranges = reply
-            .api_keys
-            .iter()
-            .map(|api| (api.api_key, (api.min_version, api.max_version)))
-            .collect();
-        let features = reply
-            .finalized_features
-            .iter()
-            .map(|f| (f.name.to_string(), f.max_version_level))
-            .collect();
+        let ranges = reply.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version))).collect();
+        let features = reply.finalized_features.iter().map(|f| (f.name.to_string(), f.max_version_level)).collect();
         Self { ranges, features }
     }
 
@@ -38,9 +30,7 @@ impl Versions {
 
     /// The broker's versions of a request, for messages.
     pub fn offered(&self, api: Api) -> String {
-        self.ranges
-            .get(&api.key)
-            .map_or("none".to_owned(), |(min, max)| format!("{min}-{max}"))
+        self.ranges.get(&api.key).map_or("none".to_owned(), |(min, max)| format!("{min}-{max}"))
     }
 
     /// Level of a finalized feature; 0 where the cluster lacks it.
@@ -56,28 +46,12 @@ mod tests {
 
     #[test]
     fn the_highest_common_version_is_agreed_on() {
-        let offered = ApiVersion::default()
-            .with_api_key(78)
-            .with_min_version(1)
-            .with_max_version(2);
+        let offered = ApiVersion::default().with_api_key(78).with_min_version(1).with_max_version(2);
         let versions = Versions::new(&ApiVersionsResponse::default().with_api_keys(vec![offered]));
-        let api = |min, max| Api {
-            key: 78,
-            name: "ShareFetch",
-            min,
-            max,
-        };
+        let api = |min, max| Api { key: 78, name: "ShareFetch", min, max };
         assert_eq!(versions.agree(api(1, 1)), Some(1));
         assert_eq!(versions.agree(api(2, 5)), Some(2));
         assert_eq!(versions.agree(api(3, 5)), None);
-        assert_eq!(
-            versions.agree(Api {
-                key: 79,
-                name: "ShareAcknowledge",
-                min: 2,
-                max: 2
-            }),
-            None
-        );
+        assert_eq!(versions.agree(Api { key: 79, name: "ShareAcknowledge", min: 2, max: 2 }), None);
     }
 }

@@ -8,9 +8,7 @@ use cluster::{Cluster, pair, unique};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use sharebridge::verify::{
-    Basis, Comparison, Endpoint, PartitionReport, Report, Verdict, VerifyError, verify,
-};
+use sharebridge::verify::{Basis, Comparison, Endpoint, PartitionReport, Report, Verdict, VerifyError, verify};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -24,12 +22,7 @@ struct Written {
 }
 
 fn written(key: &'static [u8], value: &'static [u8]) -> Written {
-    Written {
-        key: Some(key),
-        value: Some(value),
-        timestamp: 1_700_000_000_000,
-        headers: Vec::new(),
-    }
+    Written { key: Some(key), value: Some(value), timestamp: 1_700_000_000_000, headers: Vec::new() }
 }
 
 fn producer(cluster: &Cluster, transactional_id: Option<&str>) -> BaseProducer {
@@ -53,9 +46,8 @@ fn send(producer: &BaseProducer, topic: &str, partition: i32, records: &[Written
         message.timestamp = Some(record.timestamp);
         if !record.headers.is_empty() {
             let headers = record.headers.iter();
-            let headers = headers.fold(OwnedHeaders::new(), |all, (key, value)| {
-                all.insert(Header { key, value: *value })
-            });
+            let headers =
+                headers.fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value: *value }));
             message = message.headers(headers);
         }
         producer.send(message).map_err(|(error, _)| error).unwrap();
@@ -76,11 +68,7 @@ fn create_on_both(name: &str, partitions: i32) -> String {
 }
 
 fn endpoint(name: &str, bootstrap: &str) -> Endpoint {
-    Endpoint {
-        cluster: name.to_owned(),
-        bootstrap: bootstrap.to_owned(),
-        properties: Vec::new(),
-    }
+    Endpoint { cluster: name.to_owned(), bootstrap: bootstrap.to_owned(), properties: Vec::new() }
 }
 
 fn comparison(topic: &str) -> Comparison {
@@ -98,13 +86,7 @@ fn compare(topic: &str) -> Report {
 }
 
 fn counts(report: &PartitionReport) -> [u64; 5] {
-    [
-        report.source.record_count,
-        report.target.record_count,
-        report.missing,
-        report.extra,
-        report.duplicates,
-    ]
+    [report.source.record_count, report.target.record_count, report.missing, report.extra, report.duplicates]
 }
 
 /// The original, then variants that differ from it in one detail each.
@@ -143,30 +125,15 @@ fn c12_c13_c14_c15_every_detail_of_a_record_counts() {
     let original = &records[0];
     for (partition, record) in (0..).zip(&records) {
         let pair = pair();
-        write(
-            &pair.source,
-            &topic,
-            partition,
-            std::slice::from_ref(original),
-        );
-        write(
-            &pair.target,
-            &topic,
-            partition,
-            std::slice::from_ref(record),
-        );
+        write(&pair.source, &topic, partition, std::slice::from_ref(original));
+        write(&pair.target, &topic, partition, std::slice::from_ref(record));
     }
     let report = compare(&topic);
     let partitions = &report.topics[0].partitions;
     assert_eq!(counts(&partitions[0]), [1, 1, 0, 0, 0]);
     assert_eq!(partitions[0].source.digest, partitions[0].target.digest);
     for partition in &partitions[1..] {
-        assert_eq!(
-            counts(partition),
-            [1, 1, 1, 1, 0],
-            "variant {}",
-            partition.partition
-        );
+        assert_eq!(counts(partition), [1, 1, 1, 1, 0], "variant {}", partition.partition);
         assert_ne!(partition.source.digest, partition.target.digest);
     }
     assert_eq!(report.verdict(), Verdict::Different);
@@ -260,28 +227,12 @@ fn a_missing_topic_and_missing_partitions_are_findings() {
 fn c24_a_compacted_topic_is_compared_by_its_last_values() {
     let topic = unique("compacted");
     let (source, target) = (&pair().source, &pair().target);
-    source
-        .create_topic(&topic, 1, &[("cleanup.policy", "compact,delete")])
-        .unwrap();
+    source.create_topic(&topic, 1, &[("cleanup.policy", "compact,delete")]).unwrap();
     target.create_topic(&topic, 1, &[]).unwrap();
-    let tombstone = Written {
-        value: None,
-        ..written(b"gone", b"")
-    };
-    let dirty = [
-        written(b"k", b"1"),
-        written(b"gone", b"1"),
-        written(b"empty", b""),
-        tombstone,
-        written(b"k", b"2"),
-    ];
+    let tombstone = Written { value: None, ..written(b"gone", b"") };
+    let dirty = [written(b"k", b"1"), written(b"gone", b"1"), written(b"empty", b""), tombstone, written(b"k", b"2")];
     write(source, &topic, 0, &dirty);
-    write(
-        target,
-        &topic,
-        0,
-        &[written(b"empty", b""), written(b"k", b"2")],
-    );
+    write(target, &topic, 0, &[written(b"empty", b""), written(b"k", b"2")]);
     let report = compare(&topic);
     assert_eq!(report.topics[0].basis, Basis::LastPerKey);
     assert_eq!(counts(&report.totals()), [2, 2, 0, 0, 0]);
@@ -311,10 +262,7 @@ fn a_header_key_that_is_not_utf8_is_refused_by_its_offset() {
     write(&pair().source, &topic, 0, &[written(b"k", b"v")]);
     foreign::write(pair().source.bootstrap(), &topic, b"\xff\xfe");
     let error = verify(&comparison(&topic), &mut |_| {}).unwrap_err();
-    assert!(
-        matches!(error, VerifyError::HeaderKey { offset: 1, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, VerifyError::HeaderKey { offset: 1, .. }), "{error}");
 }
 
 #[test]
@@ -327,10 +275,7 @@ fn a_cluster_that_does_not_answer_is_named() {
     let error = verify(&comparison, &mut |_| {}).unwrap_err();
     assert!(matches!(error, VerifyError::Unreachable { .. }), "{error}");
     let text = error.to_string();
-    assert!(
-        text.contains("cluster \"dr\"") && text.contains(&address),
-        "{text}"
-    );
+    assert!(text.contains("cluster \"dr\"") && text.contains(&address), "{text}");
     assert!(text.contains("Connection refused"), "{text}");
 }
 

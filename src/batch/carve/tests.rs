@@ -5,10 +5,7 @@ use crate::batch::sample::{CODECS, Sample, SampleRecord};
 use crate::batch::why_not_forwardable;
 
 const SIZE_MAX: usize = 1 << 20;
-const ALL: OffsetRange = OffsetRange {
-    first: 0,
-    last: i64::MAX,
-};
+const ALL: OffsetRange = OffsetRange { first: 0, last: i64::MAX };
 
 /// Timestamp and body of every record, and the checks that any carved batch must pass.
 fn records_of(batch: &RecordBatch, size_max: usize) -> Vec<(i64, Vec<u8>)> {
@@ -17,11 +14,7 @@ fn records_of(batch: &RecordBatch, size_max: usize) -> Vec<(i64, Vec<u8>)> {
     assert_eq!(reason, None);
     assert_eq!((batch.base_offset(), batch.producer_id()), (0, -1));
     assert!(!batch.is_transactional());
-    let block = batch
-        .codec()
-        .unwrap()
-        .decompress(batch.at(header::SIZE), DECOMPRESSED_BYTES_MAX)
-        .unwrap();
+    let block = batch.codec().unwrap().decompress(batch.at(header::SIZE), DECOMPRESSED_BYTES_MAX).unwrap();
     let records: Vec<_> = (0..)
         .zip(Records::new(&block, batch.record_count()))
         .map(|(delta, record)| {
@@ -39,10 +32,7 @@ fn records_of(batch: &RecordBatch, size_max: usize) -> Vec<(i64, Vec<u8>)> {
 fn timestamps(sample: &Sample) -> Vec<i64> {
     let carved = carve(&sample.batch(), &[ALL], SIZE_MAX).unwrap();
     let records = records_of(&carved.batches[0], SIZE_MAX);
-    records
-        .into_iter()
-        .map(|(timestamp, _)| timestamp)
-        .collect()
+    records.into_iter().map(|(timestamp, _)| timestamp).collect()
 }
 
 fn malformed(sample: &Sample) -> (u32, &'static str) {
@@ -55,21 +45,12 @@ fn malformed(sample: &Sample) -> (u32, &'static str) {
 #[test]
 fn holes_are_closed_and_their_offsets_not_listed() {
     let batch = Sample::of(100, [0, 1, 5, 7]).batch();
-    let acquired = OffsetRange {
-        first: 101,
-        last: 107,
-    };
+    let acquired = OffsetRange { first: 101, last: 107 };
     let carved = carve(&batch, &[acquired], SIZE_MAX).unwrap();
     let range = |first, last| OffsetRange { first, last };
-    assert_eq!(
-        carved.offsets,
-        [range(101, 101), range(105, 105), range(107, 107)]
-    );
+    assert_eq!(carved.offsets, [range(101, 101), range(105, 105), range(107, 107)]);
     assert_eq!(carved.batches.len(), 1);
-    let values: Vec<_> = records_of(&carved.batches[0], SIZE_MAX)
-        .into_iter()
-        .map(|(_, body)| body)
-        .collect();
+    let values: Vec<_> = records_of(&carved.batches[0], SIZE_MAX).into_iter().map(|(_, body)| body).collect();
     let expected = [1, 5, 7].map(|i| SampleRecord::new(0, format!("value {i}").as_bytes()).body);
     assert_eq!(values, expected);
 }
@@ -83,10 +64,7 @@ fn nothing_comes_of_markers_empty_batches_and_foreign_offsets() {
     }
     let batch = Sample::of(10, 0..5).batch();
     let foreign = [(0, 9), (15, 20)].map(|(first, last)| OffsetRange { first, last });
-    assert_eq!(
-        carve(&batch, &foreign, SIZE_MAX).unwrap(),
-        Carved::default()
-    );
+    assert_eq!(carve(&batch, &foreign, SIZE_MAX).unwrap(), Carved::default());
 }
 
 #[test]
@@ -111,11 +89,7 @@ fn batches_are_split_only_past_the_size_allowed() {
     let batch = Sample::of(10, 0..4).batch();
     let counts = |size_max| -> Vec<u32> {
         let carved = carve(&batch, &[ALL], size_max).unwrap();
-        carved
-            .batches
-            .iter()
-            .map(RecordBatch::record_count)
-            .collect()
+        carved.batches.iter().map(RecordBatch::record_count).collect()
     };
     let size = batch.size_bytes();
     assert_eq!(counts(size), [4]);

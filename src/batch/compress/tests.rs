@@ -8,9 +8,7 @@ use crate::batch::sample::CODECS;
 const BYTES_MAX: usize = 1 << 20;
 
 fn text(size: usize) -> Vec<u8> {
-    (0..size)
-        .map(|i| b"{\"order\": 1234}\n"[(i % 16) ^ (i / 4096 % 16)])
-        .collect()
+    (0..size).map(|i| b"{\"order\": 1234}\n"[(i % 16) ^ (i / 4096 % 16)]).collect()
 }
 
 fn decompress(codec: Codec, payload: &[u8]) -> Vec<u8> {
@@ -23,10 +21,7 @@ fn every_codec_reads_what_it_writes() {
         for size in [0, 1, 1000, 32 << 10, (32 << 10) + 1, 300_000] {
             let block = text(size);
             let payload = codec.compress(block.clone()).unwrap();
-            assert!(
-                decompress(codec, &payload) == block,
-                "{codec}, {size} bytes"
-            );
+            assert!(decompress(codec, &payload) == block, "{codec}, {size} bytes");
         }
     }
 }
@@ -40,9 +35,7 @@ fn gzip_of_several_members() {
 
 #[test]
 fn snappy_raw_and_in_joined_xerial_streams() {
-    let raw = snap::raw::Encoder::new()
-        .compress_vec(&text(100_000))
-        .unwrap();
+    let raw = snap::raw::Encoder::new().compress_vec(&text(100_000)).unwrap();
     assert_eq!(decompress(Codec::Snappy, &raw), text(100_000));
     let parts = [text(1000), text(40_000)].map(|part| Codec::Snappy.compress(part).unwrap());
     let block = decompress(Codec::Snappy, &parts.concat());
@@ -61,10 +54,7 @@ fn snappy_is_written_in_xerial_framing() {
 #[test]
 fn snappy_does_not_believe_sizes() {
     // Five bytes that promise 4 GiB, and 40 that promise 1000.
-    let promises = [
-        vec![0xff, 0xff, 0xff, 0xff, 0x0f],
-        [&[0xe8, 0x07][..], &[0; 38]].concat(),
-    ];
+    let promises = [vec![0xff, 0xff, 0xff, 0xff, 0x0f], [&[0xe8, 0x07][..], &[0; 38]].concat()];
     for raw in promises {
         let error = Codec::Snappy.decompress(&raw, usize::MAX).unwrap_err();
         assert_eq!(error.to_string(), "its size is more than snappy can pack");
@@ -100,8 +90,7 @@ fn lz4_is_written_in_independent_blocks() {
 
 #[test]
 fn zstd_of_several_frames_without_sizes() {
-    let parts =
-        [text(1000), text(2000)].map(|part| zstd::stream::encode_all(&part[..], 1).unwrap());
+    let parts = [text(1000), text(2000)].map(|part| zstd::stream::encode_all(&part[..], 1).unwrap());
     let block = decompress(Codec::Zstd, &parts.concat());
     assert_eq!(block, [text(1000), text(2000)].concat());
 }

@@ -5,18 +5,10 @@ use crate::batch::BatchError;
 use crate::batch::sample::Sample;
 
 const SIZE_MAX: usize = 1 << 20;
-const STAMP: Stamp = Stamp {
-    producer_id: 99,
-    producer_epoch: 5,
-    base_sequence: 1234,
-    transactional: true,
-};
+const STAMP: Stamp = Stamp { producer_id: 99, producer_epoch: 5, base_sequence: 1234, transactional: true };
 
 fn reason(sample: &Sample) -> Option<Reason> {
-    let all = OffsetRange {
-        first: 0,
-        last: i64::MAX,
-    };
+    let all = OffsetRange { first: 0, last: i64::MAX };
     why_not_forwardable(&sample.batch(), &[all], SIZE_MAX)
 }
 
@@ -43,24 +35,12 @@ fn each_reason_is_found() {
     assert_eq!(reason(&Sample::of(10, [0, 2])), Some(Reason::Holes));
 
     let batch = sound.batch();
-    let all = [OffsetRange {
-        first: 10,
-        last: 14,
-    }];
+    let all = [OffsetRange { first: 10, last: 14 }];
     let size = batch.size_bytes();
     assert_eq!(why_not_forwardable(&batch, &all, size), None);
-    assert_eq!(
-        why_not_forwardable(&batch, &all, size - 1),
-        Some(Reason::TooLarge)
-    );
-    let some = [OffsetRange {
-        first: 10,
-        last: 13,
-    }];
-    assert_eq!(
-        why_not_forwardable(&batch, &some, size),
-        Some(Reason::PartlyAcquired)
-    );
+    assert_eq!(why_not_forwardable(&batch, &all, size - 1), Some(Reason::TooLarge));
+    let some = [OffsetRange { first: 10, last: 13 }];
+    assert_eq!(why_not_forwardable(&batch, &some, size), Some(Reason::PartlyAcquired));
 }
 
 /// A broker stores wrong deltas of an uncompressed batch, and readers then miss records.
@@ -95,10 +75,7 @@ fn the_stamp_replaces_the_source_and_nothing_else() {
     assert_eq!(target.base_timestamp(), source.base_timestamp());
     assert_eq!(target.max_timestamp(), source.max_timestamp());
 
-    let outside = Stamp {
-        transactional: false,
-        ..STAMP
-    };
+    let outside = Stamp { transactional: false, ..STAMP };
     assert!(!joined(&forward(&source, outside)).is_transactional());
 }
 

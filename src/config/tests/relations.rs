@@ -41,8 +41,7 @@ fn a_transaction_must_end_before_the_lock() {
 
 #[test]
 fn backoff_must_not_shrink() {
-    let text =
-        CLUSTERS.to_owned() + "reconnect.backoff.ms = 1001\n" + &with_flow("")[CLUSTERS.len()..];
+    let text = CLUSTERS.to_owned() + "reconnect.backoff.ms = 1001\n" + &with_flow("")[CLUSTERS.len()..];
     says(
         &text,
         &[
@@ -56,9 +55,8 @@ fn with_flows(flows: &[(&str, &str, &str)]) -> String {
     let mut text = format!("{CLUSTERS}[clusters.c]\nbootstrap.servers = 'c1:9092'\n");
     for (name, ends, topics) in flows {
         let (source, sink) = ends.split_once('>').unwrap();
-        text += &format!(
-            "[flows.{name}]\nsource.cluster = '{source}'\nsink.cluster = '{sink}'\ntopics.names = {topics}\n"
-        );
+        text +=
+            &format!("[flows.{name}]\nsource.cluster = '{source}'\nsink.cluster = '{sink}'\ntopics.names = {topics}\n");
     }
     text
 }
@@ -86,11 +84,7 @@ fn flows_may_not_copy_a_topic_twice() {
             "f.toml:14: [flows.g] topics.names: copies \"u\" between the clusters of [flows.f], so that every record would arrive twice, remove it from one",
         ],
     );
-    let fan_out_and_in = [
-        ("f", "a>b", "['t']"),
-        ("g", "a>c", "['t']"),
-        ("h", "c>b", "['t']"),
-    ];
+    let fan_out_and_in = [("f", "a>b", "['t']"), ("g", "a>c", "['t']"), ("h", "c>b", "['t']")];
     assert!(parse(&with_flows(&fan_out_and_in)).is_ok());
 }
 
@@ -103,16 +97,8 @@ fn flows_may_not_loop() {
     };
     let two = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u', 't']")]);
     says(&two, &[&error(14, "g", "f")]);
-    let three = with_flows(&[
-        ("f", "c>a", "['t']"),
-        ("g", "a>b", "['t']"),
-        ("h", "b>c", "['t']"),
-    ]);
+    let three = with_flows(&[("f", "c>a", "['t']"), ("g", "a>b", "['t']"), ("h", "b>c", "['t']")]);
     says(&three, &[&error(18, "h", "g")]);
-    let apart = with_flows(&[
-        ("f", "a>b", "['t']"),
-        ("g", "b>a", "['u']"),
-        ("h", "b>c", "['t']"),
-    ]);
+    let apart = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u']"), ("h", "b>c", "['t']")]);
     assert!(parse(&apart).is_ok());
 }

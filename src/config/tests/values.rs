@@ -20,17 +20,13 @@ fn numbers_must_be_whole_and_in_range() {
         let given = value.trim_matches('\'').replace('_', "");
         line_says(
             &format!("lanes.count = {value}"),
-            &format!(
-                "[flows.f] lanes.count: cannot be \"{given}\", give a whole number of lanes from 1 to 64"
-            ),
+            &format!("[flows.f] lanes.count: cannot be \"{given}\", give a whole number of lanes from 1 to 64"),
         );
     }
     for (value, given) in [("[1]", "an array"), ("{}", "a table")] {
         line_says(
             &format!("lanes.count = {value}"),
-            &format!(
-                "[flows.f] lanes.count: cannot be {given}, give a whole number of lanes from 1 to 64"
-            ),
+            &format!("[flows.f] lanes.count: cannot be {given}, give a whole number of lanes from 1 to 64"),
         );
     }
 }
@@ -38,10 +34,7 @@ fn numbers_must_be_whole_and_in_range() {
 #[test]
 fn texts_and_policies_are_checked() {
     for (line, expected) in [
-        (
-            "share.group.id = ''",
-            "share.group.id: cannot be \"\", give text of 1 to 255 characters on one line",
-        ),
+        ("share.group.id = ''", "share.group.id: cannot be \"\", give text of 1 to 255 characters on one line"),
         (
             "share.group.id = \"a\\nb\"",
             "share.group.id: cannot be \"a\\nb\", give text of 1 to 255 characters on one line",
@@ -63,43 +56,18 @@ fn bridge_values_are_checked() {
             "status.address = 'localhost:1'",
             "status.address: cannot be \"localhost:1\", give an IP address and a port such as 127.0.0.1:9470",
         ),
-        (
-            "log.format = 'xml'",
-            "log.format: cannot be \"xml\", give one of auto, text, json",
-        ),
-        (
-            "log.level = 'inof'",
-            &format!("log.level: cannot be \"inof\", {levels}"),
-        ),
-        (
-            "log.level = 'x=loud'",
-            &format!("log.level: cannot be \"x=loud\", {levels}"),
-        ),
+        ("log.format = 'xml'", "log.format: cannot be \"xml\", give one of auto, text, json"),
+        ("log.level = 'inof'", &format!("log.level: cannot be \"inof\", {levels}")),
+        ("log.level = 'x=loud'", &format!("log.level: cannot be \"x=loud\", {levels}")),
     ] {
-        says(
-            &with_flow(&format!("[bridge]\n{line}")),
-            &[&format!("f.toml:10: [bridge] {expected}")],
-        );
+        says(&with_flow(&format!("[bridge]\n{line}")), &[&format!("f.toml:10: [bridge] {expected}")]);
     }
 }
 
 #[test]
 fn servers_must_be_hosts_with_ports() {
-    let servers = [
-        "",
-        "a",
-        "a:",
-        ":1",
-        "a:0",
-        "a:65536",
-        "a:x",
-        "a:+1",
-        "::1:9092",
-        "[::1]",
-        "[x]:1",
-        "a b:1",
-        "http://a:1",
-    ];
+    let servers =
+        ["", "a", "a:", ":1", "a:0", "a:65536", "a:x", "a:+1", "::1:9092", "[::1]", "[x]:1", "a b:1", "http://a:1"];
     for server in servers {
         let text = with_flow("").replace("b1:9092", &format!("b1:9092,{server}"));
         says(
@@ -141,16 +109,9 @@ fn counts_are_bounded() {
     let text = with_flow("").replace("'t'", &topics.join(","));
     says(
         &text,
-        &[
-            "f.toml:8: [flows.f] topics.names: has 10001 topics, give at most 10000 and make another flow of the rest",
-        ],
+        &["f.toml:8: [flows.f] topics.names: has 10001 topics, give at most 10000 and make another flow of the rest"],
     );
 
-    let flows: Vec<_> = (0..=FLOW_COUNT_MAX)
-        .map(|n| format!("flows.f{n}.lanes.count = 1"))
-        .collect();
-    says(
-        &flows.join("\n"),
-        &["f.toml: there are 1001 flows, give at most 1000 a process"],
-    );
+    let flows: Vec<_> = (0..=FLOW_COUNT_MAX).map(|n| format!("flows.f{n}.lanes.count = 1")).collect();
+    says(&flows.join("\n"), &["f.toml: there are 1001 flows, give at most 1000 a process"]);
 }

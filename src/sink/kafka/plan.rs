@@ -16,7 +16,9 @@ pub fn requests(mut partitions: Lanes) -> Vec<Vec<ProduceBatch>> {
     while !partitions.is_empty() {
         let (mut request, mut bytes) = (vec![], 0);
         partitions.retain(|_, batches| {
-            let Some(batch) = batches.front() else { return false };
+            let Some(batch) = batches.front() else {
+                return false;
+            };
             if bytes == 0 || bytes + batch.size() <= PRODUCE_BYTES_MAX {
                 bytes += batch.size();
                 request.extend(batches.pop_front());
@@ -59,7 +61,8 @@ mod tests {
 
     #[test]
     fn requests_are_bounded_and_a_large_batch_travels_alone() {
-        let requests = requests(lanes(&[&[PRODUCE_BYTES_MAX + 1], &[PRODUCE_BYTES_MAX / 2], &[PRODUCE_BYTES_MAX / 2 - 9]]));
+        let requests =
+            requests(lanes(&[&[PRODUCE_BYTES_MAX + 1], &[PRODUCE_BYTES_MAX / 2], &[PRODUCE_BYTES_MAX / 2 - 9]]));
         let shown: Vec<Vec<i32>> = requests.iter().map(|r| r.iter().map(|b| b.partition).collect()).collect();
         assert_eq!(shown, [vec![0], vec![1, 2]]);
     }

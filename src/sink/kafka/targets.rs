@@ -56,16 +56,12 @@ impl Targets {
         let known = self.topics.keys().filter(|topic| !wanted.contains(topic));
         let names: Vec<String> = wanted.iter().copied().chain(known).map(|name| name.to_string()).collect();
         let mut topics = HashMap::new();
-        for found in client.topics(&names).await? {
-            match found {
-                Ok(info) => {
-                    let bytes_max = bytes_max(client, &info.name).await;
-                    topics.insert(info.name.as_str().into(), Ok(Target { info, bytes_max }));
-                }
-                Err((name, error)) => {
-                    topics.insert(name.as_str().into(), Err(error));
-                }
-            }
+        for (name, found) in client.topics(&names).await? {
+            let target = match found {
+                Ok(info) => Ok(Target { info, bytes_max: bytes_max(client, &name).await }),
+                Err(error) => Err(error),
+            };
+            topics.insert(name.into(), target);
         }
         self.topics = topics;
         self.asked_at = Some(Instant::now());

@@ -43,7 +43,12 @@ impl KafkaSink {
         Ok((written, orders))
     }
 
-    fn stamp(&self, batch: &RecordBatch, at: &TopicPartition, (topic_id, base_sequence): (uuid::Uuid, i32)) -> ProduceBatch {
+    fn stamp(
+        &self,
+        batch: &RecordBatch,
+        at: &TopicPartition,
+        (topic_id, base_sequence): (uuid::Uuid, i32),
+    ) -> ProduceBatch {
         let (producer_id, producer_epoch) = (self.producer.id, self.producer.epoch);
         let forwarded = forward(batch, Stamp { producer_id, producer_epoch, base_sequence, transactional: true });
         ProduceBatch {
@@ -61,7 +66,9 @@ impl KafkaSink {
         for (leader, partitions) in orders {
             let ats: Vec<TopicPartition> = partitions.keys().cloned().collect();
             match self.client.broker(leader).await {
-                Ok(connection) => sends.push((ats, send_all(connection, self.transactional_id.clone(), requests(partitions)))),
+                Ok(connection) => {
+                    sends.push((ats, send_all(connection, self.transactional_id.clone(), requests(partitions))))
+                }
                 Err(error) => return Err(self.leader_fault(ats, error)),
             }
         }
@@ -69,7 +76,9 @@ impl KafkaSink {
         let mut faults = vec![];
         for (ats, outcome) in outcomes {
             match outcome {
-                Ok(refused) => faults.extend(refused.into_iter().map(|(produced, error)| (self.named(&produced), error))),
+                Ok(refused) => {
+                    faults.extend(refused.into_iter().map(|(produced, error)| (self.named(&produced), error)))
+                }
                 Err(error) => faults.extend(ats.into_iter().map(|at| (at, error.clone()))),
             }
         }

@@ -23,22 +23,13 @@ pub struct Lot {
 /// them becomes a lot of its own, cut where record batches end, so that one that kills its worker takes few others along.
 pub fn lots(acquired: &[AcquiredRange], records: &Bytes, delivery_count_max: u32) -> Vec<Lot> {
     let is_fragile = |range: &&AcquiredRange| {
-        u32::try_from(range.delivery_count).unwrap_or(0)
-            > delivery_count_max / FRAGILE_DELIVERIES_DIVISOR
+        u32::try_from(range.delivery_count).unwrap_or(0) > delivery_count_max / FRAGILE_DELIVERIES_DIVISOR
     };
     let (fragile, sound): (Vec<&AcquiredRange>, Vec<_>) = acquired.iter().partition(is_fragile);
-    let mut lots: Vec<Lot> = fragile
-        .into_iter()
-        .flat_map(|range| cut(range, records))
-        .collect();
+    let mut lots: Vec<Lot> = fragile.into_iter().flat_map(|range| cut(range, records)).collect();
     if let Some(delivery_count) = sound.iter().map(|range| range.delivery_count).max() {
         let ranges = sound.into_iter().map(|acquired| acquired.range).collect();
-        lots.push(Lot {
-            ranges,
-            records: records.clone(),
-            delivery_count,
-            fragile: false,
-        });
+        lots.push(Lot { ranges, records: records.clone(), delivery_count, fragile: false });
     }
     lots
 }
@@ -46,12 +37,8 @@ pub fn lots(acquired: &[AcquiredRange], records: &Bytes, delivery_count_max: u32
 /// Cuts one range at batch boundaries, about every [`FRAGILE_RECORDS_MAX`] offsets.
 fn cut(acquired: &AcquiredRange, records: &Bytes) -> Vec<Lot> {
     let whole = acquired.range;
-    let lot = |range, records| Lot {
-        ranges: vec![range],
-        records,
-        delivery_count: acquired.delivery_count,
-        fragile: true,
-    };
+    let lot =
+        |range, records| Lot { ranges: vec![range], records, delivery_count: acquired.delivery_count, fragile: true };
     let batches: Result<Vec<_>, _> = RecordBatch::split(records.clone()).collect();
     // What cannot be taken apart stays together; whoever packs it reports why.
     let Ok(batches) = batches else {
@@ -72,13 +59,7 @@ fn cut(acquired: &AcquiredRange, records: &Bytes) -> Vec<Lot> {
         }
         position = end;
     }
-    lots.push(lot(
-        OffsetRange {
-            first,
-            last: whole.last,
-        },
-        records.slice(begin..),
-    ));
+    lots.push(lot(OffsetRange { first, last: whole.last }, records.slice(begin..)));
     lots
 }
 
@@ -88,20 +69,11 @@ mod tests {
     use crate::batch::sample;
 
     fn acquired(first: i64, last: i64, delivery_count: i16) -> AcquiredRange {
-        AcquiredRange {
-            range: OffsetRange { first, last },
-            delivery_count,
-        }
+        AcquiredRange { range: OffsetRange { first, last }, delivery_count }
     }
 
     fn ranges(lots: &[Lot]) -> Vec<(i64, i64, bool)> {
-        let ends = |lot: &Lot| {
-            (
-                lot.ranges[0].first,
-                lot.ranges.last().unwrap().last,
-                lot.fragile,
-            )
-        };
+        let ends = |lot: &Lot| (lot.ranges[0].first, lot.ranges.last().unwrap().last, lot.fragile);
         lots.iter().map(ends).collect()
     }
 
@@ -110,28 +82,17 @@ mod tests {
         let records = sample::batches(0, &[60, 60, 60]);
         let lots = lots(&[acquired(0, 59, 1), acquired(60, 179, 5)], &records, 10);
         assert_eq!(ranges(&lots), [(0, 179, false)]);
-        assert_eq!(
-            (lots[0].delivery_count, lots[0].records.len()),
-            (5, records.len())
-        );
+        assert_eq!((lots[0].delivery_count, lots[0].records.len()), (5, records.len()));
     }
 
     #[test]
     fn records_near_their_limit_travel_in_small_groups_first() {
         let records = sample::batches(0, &[60, 60, 60, 60]);
         let lots = lots(&[acquired(0, 59, 1), acquired(70, 239, 6)], &records, 10);
-        assert_eq!(
-            ranges(&lots),
-            [(70, 179, true), (180, 239, true), (0, 59, false)]
-        );
+        assert_eq!(ranges(&lots), [(70, 179, true), (180, 239, true), (0, 59, false)]);
         let bases = |lot: &Lot| -> Vec<i64> {
-            RecordBatch::split(lot.records.clone())
-                .map(|batch| batch.unwrap().base_offset())
-                .collect()
+            RecordBatch::split(lot.records.clone()).map(|batch| batch.unwrap().base_offset()).collect()
         };
-        assert_eq!(
-            (bases(&lots[0]), bases(&lots[1])),
-            (vec![60, 120], vec![180])
-        );
+        assert_eq!((bases(&lots[0]), bases(&lots[1])), (vec![60, 120], vec![180]));
     }
 }

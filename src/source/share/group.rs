@@ -47,18 +47,9 @@ pub fn wanted(group: &GroupConfig) -> Configs {
     [
         ("share.auto.offset.reset", group.offset_reset.clone()),
         ("share.isolation.level", "read_committed".to_owned()),
-        (
-            "share.record.lock.duration.ms",
-            group.lock.as_millis().to_string(),
-        ),
-        (
-            "share.delivery.count.limit",
-            group.delivery_count_max.to_string(),
-        ),
-        (
-            "share.partition.max.record.locks",
-            group.record_locks_max.to_string(),
-        ),
+        ("share.record.lock.duration.ms", group.lock.as_millis().to_string()),
+        ("share.delivery.count.limit", group.delivery_count_max.to_string()),
+        ("share.partition.max.record.locks", group.record_locks_max.to_string()),
         ("share.renew.acknowledge.enable", "true".to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -68,9 +59,7 @@ pub fn wanted(group: &GroupConfig) -> Configs {
 /// Brings the group's configs to what is wanted. Where they are so already, no right to alter is needed.
 pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), GroupError> {
     let wanted = wanted(group);
-    let found = describe_configs(client, Resource::Group, &group.id)
-        .await
-        .map_err(GroupError::Cluster)?;
+    let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
     let differing = differing(&wanted, &found);
     if differing.is_empty() {
         return Ok(());
@@ -94,33 +83,19 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), Gro
     confirm(client, group, &wanted).await
 }
 
-async fn confirm(
-    client: &mut Client,
-    group: &GroupConfig,
-    wanted: &Configs,
-) -> Result<(), GroupError> {
-    let found = describe_configs(client, Resource::Group, &group.id)
-        .await
-        .map_err(GroupError::Cluster)?;
+async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> Result<(), GroupError> {
+    let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
     let differing = differing(wanted, &found);
     if differing.is_empty() {
         return Ok(());
     }
     let differences = describe(&differing, &found);
-    Err(GroupError::Clamped {
-        cluster: client.cluster().to_owned(),
-        group: group.id.clone(),
-        differences,
-    })
+    Err(GroupError::Clamped { cluster: client.cluster().to_owned(), group: group.id.clone(), differences })
 }
 
 fn differing(wanted: &Configs, found: &Configs) -> Configs {
     let differs = |(name, value): &(&String, &String)| found.get(*name) != Some(*value);
-    wanted
-        .iter()
-        .filter(differs)
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    wanted.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn describe(differing: &Configs, found: &Configs) -> String {
@@ -140,9 +115,5 @@ fn command(client: &Client, group: &str, differing: &Configs) -> String {
 }
 
 fn list(configs: &Configs) -> String {
-    configs
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect::<Vec<_>>()
-        .join(",")
+    configs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }

@@ -85,35 +85,19 @@ impl Membership {
     async fn beat(&mut self) -> Result<Duration, WireError> {
         let topics = (self.epoch == JOIN).then_some(&self.topics[..]);
         let request = heartbeat(&self.group, &self.member, (self.epoch, topics));
-        let connection = self
-            .client
-            .coordinator(CoordinatorKind::Group, &self.group)
-            .await?;
+        let connection = self.client.coordinator(CoordinatorKind::Group, &self.group).await?;
         let reply = connection.call(&request).await?;
         if let Some(code) = code_of(reply.error_code) {
             let message = reply.error_message.map(|words| words.to_string());
-            return Err(connection.answered(
-                "ShareGroupHeartbeat",
-                &format!("group {}", self.group),
-                (code, message),
-            ));
+            return Err(connection.answered("ShareGroupHeartbeat", &format!("group {}", self.group), (code, message)));
         }
         self.epoch = reply.member_epoch;
         if let Some(assignment) = &reply.assignment {
             let partitions: BTreeSet<Key> = assigned(assignment).into_iter().collect();
-            tracing::info!(
-                group = self.group,
-                epoch = self.epoch,
-                partitions = partitions.len(),
-                "assignment"
-            );
+            tracing::info!(group = self.group, epoch = self.epoch, partitions = partitions.len(), "assignment");
             self.assignment.send_replace(Some(partitions));
         }
-        Ok(Duration::from_millis(
-            u64::try_from(reply.heartbeat_interval_ms)
-                .unwrap_or(0)
-                .max(100),
-        ))
+        Ok(Duration::from_millis(u64::try_from(reply.heartbeat_interval_ms).unwrap_or(0).max(100)))
     }
 
     fn on_error(&mut self, error: &WireError, backoff: &mut Backoff) -> Duration {
@@ -140,10 +124,7 @@ impl Membership {
             return;
         }
         self.epoch = LEAVE;
-        if !matches!(
-            tokio::time::timeout(LEAVE_MAX, self.beat()).await,
-            Ok(Ok(_))
-        ) {
+        if !matches!(tokio::time::timeout(LEAVE_MAX, self.beat()).await, Ok(Ok(_))) {
             tracing::warn!(
                 group = self.group,
                 "left without saying so: the coordinator finds out when the session ends"

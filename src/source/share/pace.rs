@@ -15,10 +15,7 @@ pub struct Pace {
 impl Pace {
     /// `record_locks`: records of one partition that may be in flight.
     pub fn new(record_locks: u32) -> Self {
-        Self {
-            record_locks,
-            bytes_per_record: None,
-        }
+        Self { record_locks, bytes_per_record: None }
     }
 
     /// Takes note of what a fetch brought.
@@ -32,8 +29,7 @@ impl Pace {
 
     /// `MaxBytes` of the next fetch: a quarter more than the windows of all partitions, within the lane's budget.
     pub fn bytes_max(&self, budget: usize, partitions: usize) -> usize {
-        let window =
-            |bytes: f64| (f64::from(self.record_locks) * partitions as f64 * bytes * 1.25) as usize;
+        let window = |bytes: f64| (f64::from(self.record_locks) * partitions as f64 * bytes * 1.25) as usize;
         let wanted = self.bytes_per_record.map_or(FETCH_BYTES_START, window);
         wanted.max(FETCH_BYTES_MIN).min(budget.max(1))
     }

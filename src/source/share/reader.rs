@@ -28,22 +28,36 @@ mod acknowledge;
 /// What a lane asks of a reader.
 #[derive(Debug)]
 pub enum Command {
-    /// The partitions to fetch from, with the names of their topics, and where the broker is.
-    Follow {
-        address: Arc<str>,
-        partitions: BTreeSet<Key>,
-        names: HashMap<Uuid, Arc<str>>,
-    },
-    /// Fetch once; an [`Arrival`] follows in any case.
-    Fetch { bytes_max: usize },
-    /// Acknowledge, and renew these holds no longer.
-    Settle {
-        partitions: Vec<SharePartitionRequest>,
-        holds: Vec<Arc<Hold>>,
-        done: oneshot::Sender<Settled>,
-    },
-    /// Close the session and end.
-    Close { done: oneshot::Sender<u64> },
+    /// From now on fetch from these partitions.
+    Follow(Following),
+    /// Fetch once, about so many bytes; an [`Arrival`] follows in any case.
+    Fetch(usize),
+    /// Acknowledge finished records.
+    Settle(Order),
+    /// Close the session and end; answered with the number of offsets that were released by it.
+    Close(oneshot::Sender<u64>),
+}
+
+/// What a broker leads of our assignment.
+#[derive(Debug)]
+pub struct Following {
+    /// `host:port` of the broker.
+    pub address: Arc<str>,
+    /// What it leads.
+    pub partitions: BTreeSet<Key>,
+    /// Names of topics by id.
+    pub names: HashMap<Uuid, Arc<str>>,
+}
+
+/// Acknowledgements of finished parcels.
+#[derive(Debug)]
+pub struct Order {
+    /// By topic partition, ascending within each.
+    pub partitions: Vec<SharePartitionRequest>,
+    /// What is not renewed any more.
+    pub holds: Vec<Arc<Hold>>,
+    /// Where the answer goes.
+    pub done: oneshot::Sender<Settled>,
 }
 
 /// What a fetch brought.
@@ -98,10 +112,7 @@ pub struct Context {
 impl Reader {
     /// A reader for a broker, not connected yet.
     pub fn new(node: i32, context: Context) -> Self {
-        let backoff = Backoff::new(
-            context.cluster.reconnect_backoff,
-            context.cluster.reconnect_backoff_max,
-        );
+        let backoff = Backoff::new(context.cluster.reconnect_backoff, context.cluster.reconnect_backoff_max);
         Self {
             node,
             address: "".into(),
@@ -129,15 +140,16 @@ impl Reader {
                 biased;
                 () = at(renew_at) => self.renew().await,
                 command = commands.recv() => match command {
-                    Some(Command::Follow { address, partitions, names }) => self.follow(address, partitions, names),
-                    Some(Command::Fetch { bytes_max }) => self.asked = Some(bytes_max),
-                    Some(Command::Settle { partitions, holds, done }) => {
-                        let settled = self.settle(partitions).await;
-                        holds.iter().for_each(|hold| self.session.let_go(hold));
+                    Some(Command::Follow(following)) => self.follow(following),
+                    Some(Command::Fetch(bytes_max)) => self.asked = Some(bytes_max),
+                    Some(Command::Settle(order)) => {
+                        let settled = self.settle(order.partitions).await;
+                        order.holds.iter().for_each(|hold| self.session.let_go(hold));
                         // A lane that was dropped does not wait for the answer.
-                        let _ = done.send(settled);
+                        let _ = order.done.send(settled);
                     }
-                    Some(Command::Close { done }) => {
+                    Some(Command::Close(done)) => {
+                        // A lane that was dropped does not wait for the answer.
                         let _ = done.send(self.close().await);
                         return;
                     }
@@ -153,12 +165,7 @@ impl Reader {
         self.asked.map(|_| self.not_before)
     }
 
-    fn follow(
-        &mut self,
-        address: Arc<str>,
-        partitions: BTreeSet<Key>,
-        names: HashMap<Uuid, Arc<str>>,
-    ) {
+    fn follow(&mut self, Following { address, partitions, names }: Following) {
         if address != self.address && !self.session.is_holding() {
             self.connection = None;
             self.session.on_disconnected();
@@ -174,21 +181,12 @@ impl Reader {
         };
         let arrival = match self.fetch(bytes_max).await {
             Ok((parcels, stale)) => {
-                self.health
-                    .well(format_args!("source broker {}", self.node));
-                Arrival {
-                    node: self.node,
-                    parcels,
-                    stale,
-                }
+                self.health.well(format_args!("source broker {}", self.node));
+                Arrival { node: self.node, parcels, stale }
             }
             Err(error) => {
                 self.on_error(&error);
-                Arrival {
-                    node: self.node,
-                    parcels: vec![],
-                    stale: true,
-                }
+                Arrival { node: self.node, parcels: vec![], stale: true }
             }
         };
         if arrival.stale && arrival.parcels.is_empty() {
@@ -201,15 +199,8 @@ impl Reader {
     }
 
     async fn fetch(&mut self, bytes_max: usize) -> Result<(Vec<Parcel>, bool), WireError> {
-        let wait = if self.session.is_holding() {
-            FETCH_WAIT_HOLDING
-        } else {
-            FETCH_WAIT_IDLE
-        };
-        let request = self.session.fetch(
-            self.pace.bytes_max(bytes_max, self.session.wanted().len()),
-            wait,
-        );
+        let wait = if self.session.is_holding() { FETCH_WAIT_HOLDING } else { FETCH_WAIT_IDLE };
+        let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
         let connection = self.connected().await?;
         let patience = connection.request_timeout + wait;
@@ -240,19 +231,13 @@ impl Reader {
             let Some(topic) = self.names.get(&partition.topic).cloned() else {
                 continue;
             };
-            let at = TopicPartition {
-                topic,
-                partition: partition.partition,
-            };
+            let at = TopicPartition { topic, partition: partition.partition };
             match partition.error {
                 None => self.health.well(&at),
                 Some(code) => {
                     stale = true;
                     let words = partition.message.as_deref().unwrap_or_default();
-                    self.health.trouble(
-                        &at,
-                        format_args!("the source's broker {} answers: {code} {words}", self.node),
-                    );
+                    self.health.trouble(&at, format_args!("the source's broker {} answers: {code} {words}", self.node));
                 }
             }
             parcels.extend(self.accept(at, partition, asked_at));
@@ -260,32 +245,14 @@ impl Reader {
         (parcels, stale)
     }
 
-    fn accept(
-        &mut self,
-        at: TopicPartition,
-        fetched: SharePartitionFetched,
-        asked_at: Instant,
-    ) -> Vec<Parcel> {
+    fn accept(&mut self, at: TopicPartition, fetched: SharePartitionFetched, asked_at: Instant) -> Vec<Parcel> {
         let key = (fetched.topic, fetched.partition);
-        let acquired: u64 = fetched
-            .acquired
-            .iter()
-            .map(|acquired| acquired.range.count())
-            .sum();
-        let again = fetched
-            .acquired
-            .iter()
-            .filter(|acquired| acquired.delivery_count > 1);
+        let acquired: u64 = fetched.acquired.iter().map(|acquired| acquired.range.count()).sum();
+        let again = fetched.acquired.iter().filter(|acquired| acquired.delivery_count > 1);
         self.metrics.acquired.inc_by(acquired);
-        self.metrics
-            .redelivered
-            .inc_by(again.map(|acquired| acquired.range.count()).sum());
+        self.metrics.redelivered.inc_by(again.map(|acquired| acquired.range.count()).sum());
         self.pace.on_fetched(acquired, fetched.records.len());
-        let lots = lots(
-            &fetched.acquired,
-            &fetched.records,
-            self.group.delivery_count_max,
-        );
+        let lots = lots(&fetched.acquired, &fetched.records, self.group.delivery_count_max);
         let parcel = |lot: Lot| Parcel {
             at: at.clone(),
             topic_id: fetched.topic,
@@ -301,12 +268,9 @@ impl Reader {
     /// After a failed exchange: a session that the broker does not know is opened anew and keeps its locks; after anything else
     /// that leaves doubt the connection ends, and the broker releases what was held.
     fn on_error(&mut self, error: &WireError) {
-        self.health
-            .trouble(format_args!("source broker {}", self.node), error);
+        self.health.trouble(format_args!("source broker {}", self.node), error);
         match error.code() {
-            Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch) => {
-                self.session.reopen()
-            }
+            Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch) => self.session.reopen(),
             Some(_) => {}
             None => {
                 self.connection = None;

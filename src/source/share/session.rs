@@ -12,9 +12,7 @@ use uuid::Uuid;
 use crate::batch::OffsetRange;
 use crate::limits::{ACKNOWLEDGE_RANGES_MAX, FETCH_RECORDS_MAX, RENEW_AT_DIVISOR};
 use crate::source::Hold;
-use crate::wire::share::{
-    AcknowledgeType, Acknowledgement, ShareAcknowledge, ShareFetch, SharePartitionRequest,
-};
+use crate::wire::share::{AcknowledgeType, Acknowledgement, ShareAcknowledge, ShareFetch, SharePartitionRequest};
 
 /// A topic partition by topic id, as share requests name it.
 pub type Key = (Uuid, i32);
@@ -66,10 +64,7 @@ impl ShareSession {
 
     /// The next fetch. On an open session it lists only what has changed.
     pub fn fetch(&self, bytes_max: usize, wait: Duration) -> ShareFetch {
-        let add = self
-            .wanted
-            .difference(&self.joined)
-            .map(|key| request(*key, vec![]));
+        let add = self.wanted.difference(&self.joined).map(|key| request(*key, vec![]));
         ShareFetch {
             group: self.group.clone(),
             member: self.member.clone(),
@@ -89,19 +84,10 @@ impl ShareSession {
     }
 
     /// Holds acquired ranges of a partition whose locks were taken at `asked_at` at the earliest, for `lock`.
-    pub fn hold(
-        &mut self,
-        key: Key,
-        ranges: Vec<OffsetRange>,
-        (asked_at, lock): (Instant, Duration),
-    ) -> Arc<Hold> {
+    pub fn hold(&mut self, key: Key, ranges: Vec<OffsetRange>, (asked_at, lock): (Instant, Duration)) -> Arc<Hold> {
         let hold = Arc::new(Hold::new(ranges));
         let renew_at = asked_at + lock / RENEW_AT_DIVISOR;
-        self.holdings.push(Holding {
-            key,
-            hold: hold.clone(),
-            renew_at,
-        });
+        self.holdings.push(Holding { key, hold: hold.clone(), renew_at });
         hold
     }
 
@@ -112,8 +98,7 @@ impl ShareSession {
 
     /// A parcel is settled: its locks are no longer renewed.
     pub fn let_go(&mut self, hold: &Arc<Hold>) {
-        self.holdings
-            .retain(|holding| !Arc::ptr_eq(&holding.hold, hold));
+        self.holdings.retain(|holding| !Arc::ptr_eq(&holding.hold, hold));
     }
 
     /// When the first lock is to be renewed.
@@ -123,18 +108,10 @@ impl ShareSession {
 
     /// Renewals of everything that is held.
     pub fn renewals(&self) -> Vec<SharePartitionRequest> {
-        let renew = |range| Acknowledgement {
-            range,
-            kind: AcknowledgeType::Renew,
-        };
+        let renew = |range| Acknowledgement { range, kind: AcknowledgeType::Renew };
         let renewals = self.holdings.iter();
-        let renewals =
-            renewals.map(|h| request(h.key, h.hold.ranges().into_iter().map(renew).collect()));
-        merge(
-            renewals
-                .filter(|request| !request.acknowledgements.is_empty())
-                .collect(),
-        )
+        let renewals = renewals.map(|h| request(h.key, h.hold.ranges().into_iter().map(renew).collect()));
+        merge(renewals.filter(|request| !request.acknowledgements.is_empty()).collect())
     }
 
     /// The broker has renewed what was asked for at `asked_at`, except what [`lose`](Self::lose) names.
@@ -154,27 +131,15 @@ impl ShareSession {
 
     /// A request with acknowledgements.
     pub fn acknowledge(&self, partitions: Vec<SharePartitionRequest>) -> ShareAcknowledge {
-        let mut kinds = partitions
-            .iter()
-            .flat_map(|p| &p.acknowledgements)
-            .map(|ack| ack.kind);
+        let mut kinds = partitions.iter().flat_map(|p| &p.acknowledgements).map(|ack| ack.kind);
         let renews = kinds.any(|kind| kind == AcknowledgeType::Renew);
         let (group, member) = (self.group.clone(), self.member.clone());
-        ShareAcknowledge {
-            group,
-            member,
-            epoch: self.epoch,
-            renews,
-            partitions,
-        }
+        ShareAcknowledge { group, member, epoch: self.epoch, renews, partitions }
     }
 
     /// The last request: the broker releases what is still held.
     pub fn close(&self) -> ShareAcknowledge {
-        ShareAcknowledge {
-            epoch: CLOSE,
-            ..self.acknowledge(vec![])
-        }
+        ShareAcknowledge { epoch: CLOSE, ..self.acknowledge(vec![]) }
     }
 
     /// Whether acknowledgements can be sent: a broker refuses them on a session that is not open.
@@ -184,11 +149,7 @@ impl ShareSession {
 
     /// The broker has answered a request of this session.
     pub fn count_up(&mut self) {
-        self.epoch = if self.epoch == i32::MAX {
-            1
-        } else {
-            self.epoch + 1
-        };
+        self.epoch = if self.epoch == i32::MAX { 1 } else { self.epoch + 1 };
     }
 
     /// The broker does not know the session, or counts otherwise: open it anew. The locks stay ours.
@@ -207,15 +168,8 @@ impl ShareSession {
 }
 
 /// One partition of a request.
-pub fn request(
-    (topic, partition): Key,
-    acknowledgements: Vec<Acknowledgement>,
-) -> SharePartitionRequest {
-    SharePartitionRequest {
-        topic,
-        partition,
-        acknowledgements,
-    }
+pub fn request((topic, partition): Key, acknowledgements: Vec<Acknowledgement>) -> SharePartitionRequest {
+    SharePartitionRequest { topic, partition, acknowledgements }
 }
 
 /// Brings acknowledgements into the form that a broker takes: one list for each partition, ascending.
@@ -264,8 +218,7 @@ pub fn chunks(partitions: Vec<SharePartitionRequest>) -> Vec<Vec<SharePartitionR
 pub fn halves(partition: &SharePartitionRequest) -> Option<[SharePartitionRequest; 2]> {
     let acknowledgements = &partition.acknowledgements;
     let (left, right) = acknowledgements.split_at(acknowledgements.len() / 2);
-    let half =
-        |acks: &[Acknowledgement]| request((partition.topic, partition.partition), acks.to_vec());
+    let half = |acks: &[Acknowledgement]| request((partition.topic, partition.partition), acks.to_vec());
     (!left.is_empty()).then(|| [half(left), half(right)])
 }
 
@@ -295,10 +248,7 @@ mod tests {
         let mut session = ShareSession::new("g", "m");
         session.want([key(0), key(1)].into());
         let first = session.fetch(1, Duration::ZERO);
-        assert_eq!(
-            (first.epoch, first.add.len(), first.forget.len()),
-            (0, 2, 0)
-        );
+        assert_eq!((first.epoch, first.add.len(), first.forget.len()), (0, 2, 0));
         session.on_fetched();
         session.want([key(1), key(2)].into());
         let second = session.fetch(1, Duration::ZERO);
@@ -306,10 +256,7 @@ mod tests {
         assert_eq!(second.add, [request(key(2), vec![])]);
         session.on_fetched();
         let third = session.fetch(1, Duration::ZERO);
-        assert_eq!(
-            (third.epoch, third.add.len(), third.forget.len()),
-            (2, 0, 0)
-        );
+        assert_eq!((third.epoch, third.add.len(), third.forget.len()), (2, 0, 0));
     }
 
     #[test]
@@ -327,10 +274,7 @@ mod tests {
         let mut session = open(&[0]);
         let hold = session.hold(key(0), vec![range(0, 9)], (Instant::now(), LOCK));
         session.on_disconnected();
-        assert_eq!(
-            (hold.count(), session.is_holding(), session.is_open()),
-            (0, false, false)
-        );
+        assert_eq!((hold.count(), session.is_holding(), session.is_open()), (0, false, false));
     }
 
     #[test]
@@ -338,27 +282,15 @@ mod tests {
         let start = Instant::now();
         let mut session = open(&[0]);
         let first = session.hold(key(0), vec![range(0, 9)], (start, LOCK));
-        let second = session.hold(
-            key(0),
-            vec![range(10, 19), range(20, 29)],
-            (start + LOCK / 4, LOCK),
-        );
+        let second = session.hold(key(0), vec![range(10, 19), range(20, 29)], (start + LOCK / 4, LOCK));
         assert_eq!(session.renew_at(), Some(start + LOCK / 2));
         let renewals = session.renewals();
         assert_eq!(renewals.len(), 1);
-        assert!(
-            renewals[0]
-                .acknowledgements
-                .iter()
-                .all(|ack| ack.kind == AcknowledgeType::Renew)
-        );
+        assert!(renewals[0].acknowledgements.iter().all(|ack| ack.kind == AcknowledgeType::Renew));
         assert!(session.acknowledge(renewals).renews);
         session.lose(key(0), range(10, 19));
         session.on_renewed(start + LOCK / 2, LOCK);
-        assert_eq!(
-            (second.ranges(), session.renew_at()),
-            (vec![range(20, 29)], Some(start + LOCK))
-        );
+        assert_eq!((second.ranges(), session.renew_at()), (vec![range(20, 29)], Some(start + LOCK)));
         session.let_go(&first);
         session.let_go(&second);
         assert_eq!(session.renew_at(), None);
@@ -374,31 +306,19 @@ mod tests {
 
     #[test]
     fn refused_lists_are_halved_down_to_one_range() {
-        let ack = |first| Acknowledgement {
-            range: range(first, first),
-            kind: AcknowledgeType::Accept,
-        };
+        let ack = |first| Acknowledgement { range: range(first, first), kind: AcknowledgeType::Accept };
         let [left, right] = halves(&request(key(0), vec![ack(1), ack(2), ack(3)])).unwrap();
-        assert_eq!(
-            (left.acknowledgements.len(), right.acknowledgements.len()),
-            (1, 2)
-        );
+        assert_eq!((left.acknowledgements.len(), right.acknowledgements.len()), (1, 2));
         assert_eq!(halves(&left), None);
     }
 
     #[test]
     fn requests_are_cut_at_the_bound_and_lose_nothing() {
-        let ack = |first| Acknowledgement {
-            range: range(first, first),
-            kind: AcknowledgeType::Accept,
-        };
+        let ack = |first| Acknowledgement { range: range(first, first), kind: AcknowledgeType::Accept };
         let many = |n: i64| (0..n).map(ack).collect::<Vec<_>>();
         let list = vec![request(key(0), many(1500)), request(key(1), many(2600))];
         let chunks = chunks(list);
-        let sizes: Vec<usize> = chunks
-            .iter()
-            .map(|c| c.iter().map(|p| p.acknowledgements.len()).sum())
-            .collect();
+        let sizes: Vec<usize> = chunks.iter().map(|c| c.iter().map(|p| p.acknowledgements.len()).sum()).collect();
         assert_eq!(sizes, [2000, 2000, 100]);
     }
 }

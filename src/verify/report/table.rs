@@ -8,16 +8,7 @@ use crate::verify::tally::Basis;
 /// A single topic with at most this many partitions shows all of them.
 const PARTITIONS_SHOWN_ALWAYS: usize = 8;
 
-const HEAD: [&str; COLUMNS] = [
-    "topic",
-    "source",
-    "target",
-    "missing",
-    "extra",
-    "duplicates",
-    "digest",
-    "verdict",
-];
+const HEAD: [&str; COLUMNS] = ["topic", "source", "target", "missing", "extra", "duplicates", "digest", "verdict"];
 const COLUMNS: usize = 8;
 
 /// The columns of numbers, which are aligned to the right.
@@ -100,9 +91,9 @@ fn notes(topic: &TopicReport) -> Vec<String> {
         (None, None) => notes.push("the topic exists on neither cluster".to_owned()),
         (None, Some(_)) => notes.push("the topic does not exist on the source".to_owned()),
         (Some(_), None) => notes.push("the topic does not exist on the target".to_owned()),
-        (Some(source), Some(target)) if source != target => notes.push(format!(
-            "{source} partitions on the source, {target} on the target; compared by number"
-        )),
+        (Some(source), Some(target)) if source != target => {
+            notes.push(format!("{source} partitions on the source, {target} on the target; compared by number"))
+        }
         (Some(_), Some(_)) => {}
     }
     if topic.basis == Basis::LastPerKey {
@@ -164,10 +155,7 @@ mod tests {
     use super::*;
 
     fn partition(partition: i32, source: u64, target: u64) -> PartitionReport {
-        let content = |record_count| Content {
-            record_count,
-            ..Content::default()
-        };
+        let content = |record_count| Content { record_count, ..Content::default() };
         PartitionReport {
             partition,
             source: content(source),
@@ -214,14 +202,8 @@ verdict: different: 19 records on the source, 20 on the target, 1 missing, 0 ext
         orders.target_partitions = Some(3);
         orders.basis = Basis::LastPerKey;
         orders.partitions[0].target.undecided = 4;
-        let text = Report {
-            topics: vec![orders],
-        }
-        .to_string();
-        assert!(
-            text.contains("  partition 0"),
-            "a small single topic shows all: {text}"
-        );
+        let text = Report { topics: vec![orders] }.to_string();
+        assert!(text.contains("  partition 0"), "a small single topic shows all: {text}");
         assert!(text.contains("note: 1 partitions on the source, 3 on the target"));
         assert!(text.contains("note: compacted"));
         assert!(text.contains("note: 4 offsets on the target are behind an open transaction"));
@@ -234,10 +216,7 @@ verdict: different: 19 records on the source, 20 on the target, 1 missing, 0 ext
         assert_eq!(orders.verdict(), Verdict::Complete);
         orders.target_partitions = None;
         assert_eq!(orders.verdict(), Verdict::Different);
-        let text = Report {
-            topics: vec![orders],
-        }
-        .to_string();
+        let text = Report { topics: vec![orders] }.to_string();
         assert!(text.contains("note: the topic does not exist on the target"));
     }
 }

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use futures_executor::block_on;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{
-    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
-};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::metadata::Metadata;
 
@@ -29,18 +27,13 @@ impl Cluster {
         let admin = self.admin()?;
         let deadline = Instant::now() + READY_DEADLINE;
         loop {
-            self.brokers()
-                .iter()
-                .try_for_each(|broker| broker.check_running())?;
+            self.brokers().iter().try_for_each(|broker| broker.check_running())?;
             let answer = admin.inner().fetch_metadata(None, METADATA_DEADLINE);
             match answer {
                 Ok(metadata) if metadata.brokers().len() == self.brokers().len() => return Ok(()),
                 answer if Instant::now() >= deadline => {
                     let brokers = answer.map(|metadata| metadata.brokers().len());
-                    bail!(
-                        "not ready in {READY_DEADLINE:?}, brokers: {brokers:?}\n{}",
-                        self.log_tail()
-                    );
+                    bail!("not ready in {READY_DEADLINE:?}, brokers: {brokers:?}\n{}", self.log_tail());
                 }
                 _ => std::thread::sleep(crate::proc::POLL),
             }
@@ -48,12 +41,7 @@ impl Cluster {
     }
 
     /// Creates a topic with one replica, or three from three brokers on; returns when all partitions have leaders.
-    pub fn create_topic(
-        &self,
-        name: &str,
-        partitions: i32,
-        config: &[(&str, &str)],
-    ) -> anyhow::Result<()> {
+    pub fn create_topic(&self, name: &str, partitions: i32, config: &[(&str, &str)]) -> anyhow::Result<()> {
         let replicas = i32::try_from(self.brokers().len().min(3))?;
         let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(replicas));
         for (key, value) in config {
@@ -63,12 +51,7 @@ impl Cluster {
         let results = block_on(admin.create_topics([&topic], &options()))?;
         accept(results).with_context(|| format!("creating the topic {name}"))?;
         let deadline = Instant::now() + ADMIN_DEADLINE;
-        while !is_led(
-            &admin
-                .inner()
-                .fetch_metadata(Some(name), METADATA_DEADLINE)?,
-            partitions,
-        ) {
+        while !is_led(&admin.inner().fetch_metadata(Some(name), METADATA_DEADLINE)?, partitions) {
             if Instant::now() >= deadline {
                 bail!("the topic {name} has no leaders after {ADMIN_DEADLINE:?}");
             }
@@ -87,17 +70,9 @@ impl Cluster {
     pub fn topic_config(&self, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let resource = ResourceSpecifier::Topic(name);
         let results = block_on(self.admin()?.describe_configs([&resource], &options()))?;
-        let resource = results
-            .into_iter()
-            .next()
-            .context("no answer about the topic")?;
-        let entries = resource
-            .with_context(|| format!("configs of the topic {name}"))?
-            .entries;
-        Ok(entries
-            .into_iter()
-            .filter_map(|entry| Some((entry.name, entry.value?)))
-            .collect())
+        let resource = results.into_iter().next().context("no answer about the topic")?;
+        let entries = resource.with_context(|| format!("configs of the topic {name}"))?.entries;
+        Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
     }
 
     /// Sets dynamic configs on every broker; those set by an earlier call are gone.
@@ -110,9 +85,7 @@ impl Cluster {
             }
             let results = block_on(admin.alter_configs([&alter], &options()))?;
             accept(
-                results.into_iter().map(|result| {
-                    result.map_err(|(resource, code)| (format!("{resource:?}"), code))
-                }),
+                results.into_iter().map(|result| result.map_err(|(resource, code)| (format!("{resource:?}"), code))),
             )
             .with_context(|| format!("altering {config:?}"))?;
         }
@@ -131,29 +104,20 @@ impl Cluster {
 }
 
 fn options() -> AdminOptions {
-    AdminOptions::new()
-        .request_timeout(Some(ADMIN_DEADLINE))
-        .operation_timeout(Some(ADMIN_DEADLINE))
+    AdminOptions::new().request_timeout(Some(ADMIN_DEADLINE)).operation_timeout(Some(ADMIN_DEADLINE))
 }
 
 /// The first refusal of an administrative request, as an error.
 fn accept<T>(
     results: impl IntoIterator<Item = Result<T, (String, rdkafka::types::RDKafkaErrorCode)>>,
 ) -> anyhow::Result<()> {
-    results.into_iter().try_for_each(|result| {
-        result
-            .map(drop)
-            .map_err(|(name, code)| anyhow!("{name}: {code}"))
-    })
+    results.into_iter().try_for_each(|result| result.map(drop).map_err(|(name, code)| anyhow!("{name}: {code}")))
 }
 
 fn is_led(metadata: &Metadata, partitions: i32) -> bool {
     let Some(topic) = metadata.topics().first() else {
         return false;
     };
-    let led = topic
-        .partitions()
-        .iter()
-        .filter(|partition| partition.leader() > 0 && partition.error().is_none());
+    let led = topic.partitions().iter().filter(|partition| partition.leader() > 0 && partition.error().is_none());
     i32::try_from(led.count()) == Ok(partitions)
 }

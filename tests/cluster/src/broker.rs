@@ -34,21 +34,9 @@ pub struct Broker {
 
 impl Broker {
     /// A broker with the server.properties `properties`, formatted but not started.
-    pub(crate) fn new(
-        folder: Arc<Folder>,
-        kafka: Kafka,
-        heap_mb: u32,
-        properties: PathBuf,
-    ) -> Self {
+    pub(crate) fn new(folder: Arc<Folder>, kafka: Kafka, heap_mb: u32, properties: PathBuf) -> Self {
         let log = properties.with_extension("log");
-        Self {
-            folder,
-            kafka,
-            heap_mb,
-            properties,
-            log,
-            process: Mutex::new(None),
-        }
+        Self { folder, kafka, heap_mb, properties, log, process: Mutex::new(None) }
     }
 
     /// Starts the process, which answers some seconds later: see [`Cluster::wait_ready`](crate::Cluster::wait_ready).
@@ -131,10 +119,7 @@ impl Broker {
         let child = process.as_mut().context("the broker is down")?;
         if let Some(status) = child.try_wait()? {
             *process = None;
-            bail!(
-                "the broker ended with {status}: {}",
-                tail(&self.log, LOG_TAIL_BYTES_MAX)
-            );
+            bail!("the broker ended with {status}: {}", tail(&self.log, LOG_TAIL_BYTES_MAX));
         }
         Ok(())
     }
@@ -146,9 +131,7 @@ impl Broker {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Child>> {
-        self.process
-            .lock()
-            .expect("nothing panics while holding the process")
+        self.process.lock().expect("nothing panics while holding the process")
     }
 }
 

@@ -89,23 +89,13 @@ impl Cluster {
         let kafka = Kafka::locate(&spec.version)?;
         let folder = Arc::new(Folder::create(&spec.name)?);
         let free = ports::free(2 * spec.brokers)?;
-        let ports: Vec<(u16, u16)> = free
-            .chunks_exact(2)
-            .map(|pair| (pair[0], pair[1]))
-            .collect();
-        let bootstrap: Vec<String> = ports
-            .iter()
-            .map(|(broker, _)| format!("127.0.0.1:{broker}"))
-            .collect();
+        let ports: Vec<(u16, u16)> = free.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let bootstrap: Vec<String> = ports.iter().map(|(broker, _)| format!("127.0.0.1:{broker}")).collect();
         let mut paths = Vec::new();
         for id in 1..=spec.brokers {
             let data = folder.path().join(format!("data-{id}"));
-            let text = properties::server(&properties::Node {
-                id,
-                ports: &ports,
-                data: &data,
-                overrides: &spec.overrides,
-            });
+            let text =
+                properties::server(&properties::Node { id, ports: &ports, data: &data, overrides: &spec.overrides });
             let path = folder.path().join(format!("broker-{id}.properties"));
             std::fs::write(&path, text)?;
             paths.push(path);
@@ -113,12 +103,7 @@ impl Cluster {
         format_nodes(&kafka, &folder, spec, &paths)?;
         let new = |path| Broker::new(Arc::clone(&folder), kafka.clone(), spec.heap_mb, path);
         let brokers = paths.into_iter().map(new).collect();
-        Ok(Self {
-            bootstrap: bootstrap.join(","),
-            kafka,
-            brokers,
-            folder,
-        })
+        Ok(Self { bootstrap: bootstrap.join(","), kafka, brokers, folder })
     }
 
     /// `host:port` of every broker, joined by commas.
@@ -142,11 +127,7 @@ impl Cluster {
     /// Shuts all brokers down in order (SIGTERM); returns when they are down.
     pub fn stop(&self) -> anyhow::Result<()> {
         // All at once, then one by one: a node that waits for its peers must not wait alone.
-        let running: Vec<&Broker> = self
-            .brokers
-            .iter()
-            .filter(|broker| broker.pid().is_some())
-            .collect();
+        let running: Vec<&Broker> = self.brokers.iter().filter(|broker| broker.pid().is_some()).collect();
         running.iter().try_for_each(|broker| broker.terminate())?;
         running.iter().try_for_each(|broker| broker.stop())
     }
@@ -171,13 +152,7 @@ impl Cluster {
         let mut text = String::new();
         for broker in &self.brokers {
             let log = broker.log();
-            writeln!(
-                text,
-                "{}:\n{}",
-                log.display(),
-                tail(log, LOG_TAIL_BYTES_MAX)
-            )
-            .expect("a String takes all");
+            writeln!(text, "{}:\n{}", log.display(), tail(log, LOG_TAIL_BYTES_MAX)).expect("a String takes all");
         }
         text
     }
@@ -188,31 +163,19 @@ impl Cluster {
     /// Errors: the tool failed, with all that it said.
     pub fn tool(&self, main_class: &str, args: &[&str]) -> anyhow::Result<String> {
         let mut java = self.kafka.java(main_class, TOOL_HEAP_MB);
-        java.current_dir(self.folder.path())
-            .args(["--bootstrap-server", &self.bootstrap])
-            .args(args);
-        let output = java
-            .output()
-            .with_context(|| format!("running {main_class}"))?;
+        java.current_dir(self.folder.path()).args(["--bootstrap-server", &self.bootstrap]).args(args);
+        let output = java.output().with_context(|| format!("running {main_class}"))?;
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             let complaint = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "{main_class} {args:?} ended with {}: {answer}{complaint}",
-                output.status
-            );
+            bail!("{main_class} {args:?} ended with {}: {answer}{complaint}", output.status);
         }
         Ok(answer)
     }
 }
 
 /// Formats the data folders of all nodes at once, with one fresh cluster id.
-fn format_nodes(
-    kafka: &Kafka,
-    folder: &Folder,
-    spec: &Spec,
-    paths: &[PathBuf],
-) -> anyhow::Result<()> {
+fn format_nodes(kafka: &Kafka, folder: &Folder, spec: &Spec, paths: &[PathBuf]) -> anyhow::Result<()> {
     let id = cluster_id();
     let log = folder.path().join("format.log");
     let mut running: Vec<Child> = Vec::new();
@@ -227,10 +190,7 @@ fn format_nodes(
     for mut child in running {
         let status = child.wait()?;
         if !status.success() {
-            bail!(
-                "formatting ended with {status}: {}",
-                tail(&log, LOG_TAIL_BYTES_MAX)
-            );
+            bail!("formatting ended with {status}: {}", tail(&log, LOG_TAIL_BYTES_MAX));
         }
     }
     Ok(())

@@ -95,9 +95,7 @@ impl Drop for Folder {
 pub(crate) fn tail(log: &Path, bytes_max: usize) -> String {
     let mut text = Vec::new();
     match std::fs::File::open(log).and_then(|mut file| file.read_to_end(&mut text)) {
-        Ok(_) => {
-            String::from_utf8_lossy(&text[text.len().saturating_sub(bytes_max)..]).into_owned()
-        }
+        Ok(_) => String::from_utf8_lossy(&text[text.len().saturating_sub(bytes_max)..]).into_owned(),
         Err(error) => format!("{}: {error}", log.display()),
     }
 }

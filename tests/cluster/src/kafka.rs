@@ -19,10 +19,7 @@ impl Kafka {
     pub(crate) fn locate(version: &str) -> anyhow::Result<Self> {
         let jars = cache()?.join(format!("kafka-{version}"));
         if !jars.is_dir() {
-            bail!(
-                "Kafka {version} is not in {}: run scripts/setup {version}",
-                jars.display()
-            );
+            bail!("Kafka {version} is not in {}: run scripts/setup {version}", jars.display());
         }
         Ok(Self { jars })
     }
@@ -47,7 +44,6 @@ fn cache() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("XDG_CACHE_HOME") {
         return Ok(PathBuf::from(path).join("sharebridge"));
     }
-    let home = std::env::var_os("HOME")
-        .context("neither SHAREBRIDGE_CACHE, XDG_CACHE_HOME nor HOME is set")?;
+    let home = std::env::var_os("HOME").context("neither SHAREBRIDGE_CACHE, XDG_CACHE_HOME nor HOME is set")?;
     Ok(PathBuf::from(home).join(".cache/sharebridge"))
 }

@@ -18,9 +18,7 @@ impl Pair {
         thread::scope(|scope| {
             let source = scope.spawn(|| Cluster::start(source));
             let target = Cluster::start(target)?;
-            let source = source
-                .join()
-                .expect("starting a cluster reports errors and does not panic")?;
+            let source = source.join().expect("starting a cluster reports errors and does not panic")?;
             Ok(Self { source, target })
         })
     }
@@ -35,12 +33,10 @@ impl Pair {
 /// If the clusters do not start: no test that asks for them could go on.
 pub fn pair() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
-    PAIR.get_or_init(
-        || match Pair::start(Spec::named("source"), Spec::named("target")) {
-            Ok(pair) => pair,
-            Err(error) => panic!("{error:#}"),
-        },
-    )
+    PAIR.get_or_init(|| match Pair::start(Spec::named("source"), Spec::named("target")) {
+        Ok(pair) => pair,
+        Err(error) => panic!("{error:#}"),
+    })
 }
 
 /// A name that no other test uses, for topics and groups.

@@ -25,11 +25,7 @@ pub(crate) fn free(count: usize) -> anyhow::Result<Vec<u16>> {
             held.push((port, listener));
         }
     }
-    bail!(
-        "no {count} free ports between {} and {}",
-        PORTS.start,
-        PORTS.end
-    )
+    bail!("no {count} free ports between {} and {}", PORTS.start, PORTS.end)
 }
 
 #[cfg(test)]
@@ -39,10 +35,8 @@ mod tests {
     #[test]
     fn ports_differ_and_can_be_listened_on() {
         let ports = free(8).unwrap();
-        let listeners: Vec<_> = ports
-            .iter()
-            .map(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap())
-            .collect();
+        let listeners: Vec<_> =
+            ports.iter().map(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap()).collect();
         assert_eq!(listeners.len(), 8);
     }
 }

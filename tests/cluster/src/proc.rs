@@ -49,9 +49,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 
 /// The line `VmHWM:   1234 kB`, in bytes.
 fn peak_bytes(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -69,10 +67,7 @@ mod tests {
 
     #[test]
     fn peak_is_in_bytes() {
-        assert_eq!(
-            peak_bytes("Name:\tx\nVmHWM:\t    2048 kB\n"),
-            Some(2 * 1024 * 1024)
-        );
+        assert_eq!(peak_bytes("Name:\tx\nVmHWM:\t    2048 kB\n"), Some(2 * 1024 * 1024));
         assert_eq!(peak_bytes("Name:\tx\n"), None);
     }
 

@@ -30,10 +30,8 @@ pub(crate) fn server(node: &Node<'_>) -> String {
     let (broker, controller) = node.ports[node.id - 1];
     let replicas = node.ports.len().min(3);
     let in_sync = replicas.min(2);
-    let voters: Vec<String> = (1..)
-        .zip(node.ports)
-        .map(|(id, (_, controller))| format!("{id}@127.0.0.1:{controller}"))
-        .collect();
+    let voters: Vec<String> =
+        (1..).zip(node.ports).map(|(id, (_, controller))| format!("{id}@127.0.0.1:{controller}")).collect();
     let mut text = format!(
         "process.roles=broker,controller
 node.id={id}
@@ -73,14 +71,10 @@ mod tests {
             overrides: &[("auto.create.topics.enable".into(), "true".into())],
         };
         let text = server(&node);
-        assert!(
-            text.contains("controller.quorum.voters=1@127.0.0.1:2,2@127.0.0.1:4,3@127.0.0.1:6\n")
-        );
+        assert!(text.contains("controller.quorum.voters=1@127.0.0.1:2,2@127.0.0.1:4,3@127.0.0.1:6\n"));
         assert!(text.contains("listeners=PLAINTEXT://127.0.0.1:3,CONTROLLER://127.0.0.1:4\n"));
         assert!(text.contains("share.coordinator.state.topic.min.isr=2\n"));
-        let last = text
-            .lines()
-            .rfind(|line| line.starts_with("auto.create.topics.enable"));
+        let last = text.lines().rfind(|line| line.starts_with("auto.create.topics.enable"));
         assert_eq!(last, Some("auto.create.topics.enable=true"));
     }
 }

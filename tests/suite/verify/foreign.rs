@@ -5,9 +5,7 @@ use std::net::TcpStream;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::{
-    ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader, TopicName,
-};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader, TopicName};
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
 /// The last version of Produce without flexible encoding.
@@ -15,27 +13,18 @@ const PRODUCE_VERSION: i16 = 8;
 
 /// Appends one record, without key and value, to partition 0.
 pub(crate) fn write(bootstrap: &str, topic: &str, header_key: &[u8]) {
-    let partition = PartitionProduceData::default()
-        .with_index(0)
-        .with_records(Some(batch(header_key)));
+    let partition = PartitionProduceData::default().with_index(0).with_records(Some(batch(header_key)));
     let topic = TopicProduceData::default()
         .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
         .with_partition_data(vec![partition]);
-    let request = ProduceRequest::default()
-        .with_acks(-1)
-        .with_timeout_ms(10_000)
-        .with_topic_data(vec![topic]);
-    let header = RequestHeader::default()
-        .with_request_api_key(0)
-        .with_request_api_version(PRODUCE_VERSION);
+    let request = ProduceRequest::default().with_acks(-1).with_timeout_ms(10_000).with_topic_data(vec![topic]);
+    let header = RequestHeader::default().with_request_api_key(0).with_request_api_version(PRODUCE_VERSION);
     let mut body = BytesMut::new();
     header.encode(&mut body, 1).unwrap();
     request.encode(&mut body, PRODUCE_VERSION).unwrap();
 
     let mut stream = TcpStream::connect(bootstrap).unwrap();
-    stream
-        .write_all(&(body.len() as u32).to_be_bytes())
-        .unwrap();
+    stream.write_all(&(body.len() as u32).to_be_bytes()).unwrap();
     stream.write_all(&body).unwrap();
     let mut length = [0; 4];
     stream.read_exact(&mut length).unwrap();

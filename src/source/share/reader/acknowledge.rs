@@ -27,10 +27,7 @@ impl Reader {
                     total
                 }
             };
-            settled += Settled {
-                acknowledged: total - lost,
-                lost,
-            };
+            settled += Settled { acknowledged: total - lost, lost };
         }
         settled
     }
@@ -74,10 +71,7 @@ impl Reader {
 
     /// Sends acknowledgements. A partition's list that is refused as a whole is cut in halves, so that one lost record does not
     /// undo the rest. After 122 or 123 the session is opened anew once, which keeps the locks.
-    async fn acknowledge(
-        &mut self,
-        list: Vec<SharePartitionRequest>,
-    ) -> Result<Refused, WireError> {
+    async fn acknowledge(&mut self, list: Vec<SharePartitionRequest>) -> Result<Refused, WireError> {
         let mut refused = vec![];
         let mut queue = vec![list];
         while let Some(partitions) = queue.pop() {
@@ -91,20 +85,12 @@ impl Reader {
             };
             let answers = answers.inspect_err(|error| self.on_error(error))?;
             for (key, code) in answers {
-                let Some(partition) = partitions.iter().find(|p| (p.topic, p.partition) == key)
-                else {
+                let Some(partition) = partitions.iter().find(|p| (p.topic, p.partition) == key) else {
                     continue;
                 };
                 match halves(partition) {
-                    Some(halves) if code == Code::InvalidRecordState => {
-                        queue.extend(halves.map(|half| vec![half]))
-                    }
-                    _ => refused.extend(
-                        partition
-                            .acknowledgements
-                            .iter()
-                            .map(|ack| (key, ack.range, code)),
-                    ),
+                    Some(halves) if code == Code::InvalidRecordState => queue.extend(halves.map(|half| vec![half])),
+                    _ => refused.extend(partition.acknowledgements.iter().map(|ack| (key, ack.range, code))),
                 }
             }
         }
@@ -112,10 +98,7 @@ impl Reader {
     }
 
     /// One ShareAcknowledge: the partitions that were refused.
-    async fn exchange(
-        &mut self,
-        partitions: Vec<SharePartitionRequest>,
-    ) -> Result<Vec<(Key, Code)>, WireError> {
+    async fn exchange(&mut self, partitions: Vec<SharePartitionRequest>) -> Result<Vec<(Key, Code)>, WireError> {
         let request = self.session.acknowledge(partitions);
         let connection = self.connected().await?;
         let reply = connection.call(&request).await?;
@@ -125,19 +108,13 @@ impl Reader {
         }
         self.session.count_up();
         let refused = reply.partitions.into_iter();
-        Ok(refused
-            .filter_map(|(topic, partition, code)| Some(((topic, partition), code?)))
-            .collect())
+        Ok(refused.filter_map(|(topic, partition, code)| Some(((topic, partition), code?))).collect())
     }
 
     /// Only a fetch opens a session; what it brings goes the usual way.
     async fn reopen_now(&mut self) -> Result<(), WireError> {
         let (parcels, stale) = self.fetch(FETCH_BYTES_MIN).await?;
-        let arrival = super::Arrival {
-            node: self.node,
-            parcels,
-            stale,
-        };
+        let arrival = super::Arrival { node: self.node, parcels, stale };
         // Only a lane that was dropped does not listen.
         let _ = self.arrivals.send(arrival).await;
         Ok(())
@@ -145,10 +122,7 @@ impl Reader {
 }
 
 fn is_session_lost(error: &WireError) -> bool {
-    matches!(
-        error.code(),
-        Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch)
-    )
+    matches!(error.code(), Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch))
 }
 
 /// Whether a refused renewal means that the records are ours no longer. After any other code the lock still runs: hold on.
@@ -164,9 +138,5 @@ fn is_lock_lost(code: Code) -> bool {
 }
 
 fn count(partitions: &[SharePartitionRequest]) -> u64 {
-    partitions
-        .iter()
-        .flat_map(|p| &p.acknowledgements)
-        .map(|ack| ack.range.count())
-        .sum()
+    partitions.iter().flat_map(|p| &p.acknowledgements).map(|ack| ack.range.count()).sum()
 }
