@@ -178,6 +178,13 @@ impl ShareSource {
         if arrival.stale {
             self.refresh_soon();
         }
+        self.client.learn_endpoints(arrival.endpoints);
+        for ((id, partition), node) in arrival.moved {
+            let topic = self.known.iter_mut().find(|topic| topic.id == id);
+            if let Some(leader) = topic.and_then(|topic| topic.leader_mut(partition)) {
+                *leader = Some(node);
+            }
+        }
         shipment.parcels.extend(arrival.parcels);
     }
 }

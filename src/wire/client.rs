@@ -14,6 +14,7 @@ use crate::config::ClusterConfig;
 use crate::wire::backoff::Backoff;
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
+use crate::wire::leaders::Endpoint;
 
 /// Kafka's id of a broker.
 pub type NodeId = i32;
@@ -38,6 +39,13 @@ pub struct TopicInfo {
     pub id: Uuid,
     /// Leader of each partition by partition number; `None` while there is none.
     pub leaders: Vec<Option<NodeId>>,
+}
+
+impl TopicInfo {
+    /// The leader of a partition, where the topic has the partition.
+    pub fn leader_mut(&mut self, partition: i32) -> Option<&mut Option<NodeId>> {
+        self.leaders.get_mut(usize::try_from(partition).ok()?)
+    }
 }
 
 /// What a coordinator coordinates. Source: FindCoordinatorRequest.json.
@@ -137,9 +145,9 @@ impl Client {
         Err(last)
     }
 
-    /// Forgets what is known about brokers' connections, after one of them gave cause for doubt.
-    pub fn disconnect(&mut self) {
-        self.connections.clear();
+    /// Takes note of where brokers are, from the hints of a reply.
+    pub fn learn_endpoints(&mut self, endpoints: Vec<Endpoint>) {
+        self.addresses.extend(endpoints.into_iter().map(|(node, address)| (node, address.into())));
     }
 
     async fn connect(&mut self, address: Arc<str>) -> Result<Arc<Connection>, WireError> {

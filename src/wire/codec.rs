@@ -219,11 +219,19 @@ impl Reader {
 
     /// Skips the tagged fields at the end of a structure.
     pub fn tags(&mut self) -> Result<(), ReadError> {
+        self.tags_with(|_, _| Ok(()))
+    }
+
+    /// Reads the tagged fields at the end of a structure: `field` gets each tag with its bytes, and may leave them.
+    pub fn tags_with(
+        &mut self,
+        mut field: impl FnMut(u32, &mut Reader) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
         for _ in 0..self.uvarint()? {
-            self.uvarint()?;
+            let tag = self.uvarint()?;
             let len = self.uvarint()? as usize;
             self.need(len, "tagged field")?;
-            self.rest.advance(len);
+            field(tag, &mut Reader::new(self.rest.split_to(len)))?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::batch::OffsetRange;
 use crate::wire::call::{Answer, Api, Call, Head, flexible_reader, put_flexible_header};
 use crate::wire::codec::{Frame, Put, ReadError, Reader};
 use crate::wire::error::{Code, code_of};
+use crate::wire::leaders::{CurrentLeader, Endpoint, read_endpoints, read_leader};
 
 /// What becomes of acquired offsets. Source: ShareAcknowledgeRequest.json v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +82,8 @@ pub struct ShareFetched {
     pub lock_ms: i32,
     /// One entry for each partition that has something to say.
     pub partitions: Vec<SharePartitionFetched>,
+    /// Where the leaders are that the partitions name.
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// What was fetched of one partition.
@@ -94,6 +97,8 @@ pub struct SharePartitionFetched {
     pub error: Option<Code>,
     /// The broker's words.
     pub message: Option<String>,
+    /// Who leads now, where that has changed.
+    pub leader: Option<CurrentLeader>,
     /// Whole record batches, more than what was acquired at times.
     pub records: Bytes,
     /// What is ours now.
@@ -229,9 +234,10 @@ fn read_fetched(reader: &mut Reader) -> Result<Answer<ShareFetched>, ReadError> 
         reader.tags()?;
         Ok(partitions)
     })?;
-    read_endpoints(reader)?;
+    let endpoints = read_endpoints(reader)?;
+    reader.tags()?;
     let partitions = topics.into_iter().flatten().collect();
-    Ok(Answer { reply: ShareFetched { error, message, lock_ms, partitions }, throttle_ms })
+    Ok(Answer { reply: ShareFetched { error, message, lock_ms, partitions, endpoints }, throttle_ms })
 }
 
 fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetched, ReadError> {
@@ -241,7 +247,7 @@ fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetc
     // Acknowledgements travel in ShareAcknowledge only, so their error fields here are empty.
     reader.i16()?;
     reader.compact_str()?;
-    read_leader(reader)?;
+    let leader = read_leader(reader)?;
     let records = reader.compact_bytes()?;
     let acquired = reader.array(|reader| {
         let range = OffsetRange { first: reader.i64()?, last: reader.i64()? };
@@ -250,7 +256,7 @@ fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetc
         Ok(AcquiredRange { range, delivery_count })
     })?;
     reader.tags()?;
-    Ok(SharePartitionFetched { topic, partition, error, message, records, acquired })
+    Ok(SharePartitionFetched { topic, partition, error, message, leader, records, acquired })
 }
 
 fn read_acknowledged(reader: &mut Reader) -> Result<Answer<ShareAcknowledged>, ReadError> {
@@ -272,26 +278,9 @@ fn read_acknowledged(reader: &mut Reader) -> Result<Answer<ShareAcknowledged>, R
         Ok(partitions)
     })?;
     read_endpoints(reader)?;
+    reader.tags()?;
     let partitions = topics.into_iter().flatten().collect();
     Ok(Answer { reply: ShareAcknowledged { error, message, partitions }, throttle_ms })
-}
-
-/// A leader's hint is a reason to ask for metadata, which an error code beside it gives already.
-fn read_leader(reader: &mut Reader) -> Result<(), ReadError> {
-    reader.i32()?;
-    reader.i32()?;
-    reader.tags()
-}
-
-fn read_endpoints(reader: &mut Reader) -> Result<(), ReadError> {
-    reader.array(|reader| {
-        reader.i32()?;
-        reader.compact_str()?;
-        reader.i32()?;
-        reader.compact_str()?;
-        reader.tags()
-    })?;
-    reader.tags()
 }
 
 /// A heartbeat of a member: `epoch` 0 joins, -1 leaves; `topics` are sent when they change.

@@ -20,6 +20,7 @@ use crate::source::share::pace::Pace;
 use crate::source::share::session::{Key, ShareSession};
 use crate::source::{Hold, Parcel, Settled, TopicPartition};
 use crate::wire::backoff::Backoff;
+use crate::wire::leaders::Endpoint;
 use crate::wire::share::{ShareFetched, SharePartitionFetched, SharePartitionRequest};
 use crate::wire::{Code, Connection, WireError};
 
@@ -61,13 +62,17 @@ pub struct Order {
 }
 
 /// What a fetch brought.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Arrival {
     /// The broker.
     pub node: i32,
     /// Empty where there was nothing.
     pub parcels: Vec<Parcel>,
-    /// Whether leaders have moved: ask for metadata.
+    /// Partitions that somebody else leads now, and who.
+    pub moved: Vec<(Key, i32)>,
+    /// Where these leaders are.
+    pub endpoints: Vec<Endpoint>,
+    /// Whether something went wrong that fresh metadata may mend.
     pub stale: bool,
 }
 
@@ -180,13 +185,13 @@ impl Reader {
             return;
         };
         let arrival = match self.fetch(bytes_max).await {
-            Ok((parcels, stale)) => {
+            Ok(arrival) => {
                 self.health.well(format_args!("source broker {}", self.node));
-                Arrival { node: self.node, parcels, stale }
+                arrival
             }
             Err(error) => {
                 self.on_error(&error);
-                Arrival { node: self.node, parcels: vec![], stale: true }
+                Arrival { node: self.node, stale: true, ..Arrival::default() }
             }
         };
         if arrival.stale && arrival.parcels.is_empty() {
@@ -198,7 +203,7 @@ impl Reader {
         let _ = self.arrivals.send(arrival).await;
     }
 
-    async fn fetch(&mut self, bytes_max: usize) -> Result<(Vec<Parcel>, bool), WireError> {
+    async fn fetch(&mut self, bytes_max: usize) -> Result<Arrival, WireError> {
         let wait = if self.session.is_holding() { FETCH_WAIT_HOLDING } else { FETCH_WAIT_IDLE };
         let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
@@ -222,27 +227,27 @@ impl Reader {
         Ok(self.connection.as_ref().expect("set just above"))
     }
 
-    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> (Vec<Parcel>, bool) {
+    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> Arrival {
         if let Ok(lock_ms @ 1..) = u64::try_from(reply.lock_ms) {
             self.lock = Duration::from_millis(lock_ms);
         }
-        let (mut parcels, mut stale) = (vec![], false);
+        let mut arrival = Arrival { node: self.node, endpoints: reply.endpoints, ..Arrival::default() };
         for partition in reply.partitions {
-            let Some(topic) = self.names.get(&partition.topic).cloned() else {
-                continue;
-            };
+            let Some(topic) = self.names.get(&partition.topic).cloned() else { continue };
             let at = TopicPartition { topic, partition: partition.partition };
-            match partition.error {
-                None => self.health.well(&at),
-                Some(code) => {
-                    stale = true;
-                    let words = partition.message.as_deref().unwrap_or_default();
-                    self.health.trouble(&at, format_args!("the source's broker {} answers: {code} {words}", self.node));
-                }
+            if let Some(code) = partition.error {
+                let words = partition.message.as_deref().unwrap_or_default();
+                self.health.trouble(&at, format_args!("source broker {} answers: {code} {words}", self.node));
+                arrival
+                    .moved
+                    .extend(partition.leader.map(|leader| ((partition.topic, partition.partition), leader.node)));
+                arrival.stale = true;
+            } else {
+                self.health.well(&at);
             }
-            parcels.extend(self.accept(at, partition, asked_at));
+            arrival.parcels.extend(self.accept(at, partition, asked_at));
         }
-        (parcels, stale)
+        arrival
     }
 
     fn accept(&mut self, at: TopicPartition, fetched: SharePartitionFetched, asked_at: Instant) -> Vec<Parcel> {

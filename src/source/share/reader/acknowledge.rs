@@ -113,8 +113,7 @@ impl Reader {
 
     /// Only a fetch opens a session; what it brings goes the usual way.
     async fn reopen_now(&mut self) -> Result<(), WireError> {
-        let (parcels, stale) = self.fetch(FETCH_BYTES_MIN).await?;
-        let arrival = super::Arrival { node: self.node, parcels, stale };
+        let arrival = self.fetch(FETCH_BYTES_MIN).await?;
         // Only a lane that was dropped does not listen.
         let _ = self.arrivals.send(arrival).await;
         Ok(())
