@@ -104,7 +104,9 @@ async fn run_flow(
         prepared = prepare::prepare(&flow, &health) => prepared?,
         _ = stopped.wait_for(|wish| *wish >= Wish::Drain) => return Ok(()),
     }
-    let observer = tokio::spawn(observe(flow.clone(), metrics.clone()));
+    let mut watchers = JoinSet::new();
+    watchers.spawn(observe(flow.clone(), metrics.clone()));
+    watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
     let incarnation = Uuid::new_v4().simple().to_string();
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
@@ -116,7 +118,7 @@ async fn run_flow(
         lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
     }
     while lanes.join_next().await.is_some() {}
-    observer.abort();
+    // The watchers never end by themselves; they end with their set.
     Ok(())
 }
 

@@ -244,9 +244,14 @@ impl<S: Source, K: Sink> Lane<S, K> {
             }
             Decision::Hold(held) => {
                 self.keep(load);
+                let before = self.queue.len();
                 for Held { at, patience, reason } in held {
                     self.health.trouble(&at, reason);
                     self.hold(&at, patience);
+                }
+                // An answer about partitions that nobody asked about must not make this loop spin.
+                if self.queue.len() == before {
+                    self.pause().await;
                 }
             }
         }

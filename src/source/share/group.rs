@@ -5,15 +5,19 @@
 
 use crate::config::GroupConfig;
 use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs};
-use crate::wire::{Client, WireError};
+use crate::wire::share::{ShareAcknowledge, ShareFetch};
+use crate::wire::{Client, Connection, WireError};
 
 /// Why a group is not as configured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The cluster did not answer, or not yet: try again.
+    /// The cluster does not answer, or not yet: try again.
     #[error(transparent)]
     Cluster(WireError),
+    /// The cluster has no share groups of the kind that is needed.
+    #[error("{0}. Share groups with renewal need Kafka 4.2 or later, with the feature share.version at 1 or more")]
+    Unsupported(WireError),
     /// The cluster refuses the configs.
     #[error(
         "{cause}\nThe share group {group} needs other configs than it has ({differences}). An administrator can set them with:\n  {command}"
@@ -58,6 +62,7 @@ pub fn wanted(group: &GroupConfig) -> Configs {
 
 /// Brings the group's configs to what is wanted. Where they are so already, no right to alter is needed.
 pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), GroupError> {
+    check_broker(&*client.anybody().await.map_err(GroupError::Cluster)?).map_err(GroupError::Unsupported)?;
     let wanted = wanted(group);
     let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
     let differing = differing(&wanted, &found);
@@ -81,6 +86,22 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), Gro
         }
     }
     confirm(client, group, &wanted).await
+}
+
+/// Whether a broker has share groups, and requests in which records can be held by renewal.
+fn check_broker(broker: &Connection) -> Result<(), WireError> {
+    broker.version_of::<ShareFetch>()?;
+    broker.version_of::<ShareAcknowledge>()?;
+    match broker.versions().feature("share.version") {
+        1.. => Ok(()),
+        level => Err(WireError::Unsupported {
+            place: broker.place().clone(),
+            api: "feature share.version",
+            ours: "1 or more".to_owned(),
+            theirs: level.to_string(),
+            remedy: "raise it with kafka-features.sh upgrade --feature share.version=1",
+        }),
+    }
 }
 
 async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> Result<(), GroupError> {

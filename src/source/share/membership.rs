@@ -44,6 +44,7 @@ impl Membership {
         topics: Vec<String>,
         health: Health,
     ) -> (Self, watch::Receiver<Assignment>) {
+        health.trouble("share group", "has not joined yet");
         let (assignment, watched) = watch::channel(None);
         let membership = Self {
             client: Client::new(cluster),
@@ -120,9 +121,7 @@ impl Membership {
     }
 
     async fn leave(&mut self) {
-        if self.epoch == JOIN {
-            return;
-        }
+        // Also where the answer to joining is still out: the coordinator may know us already.
         self.epoch = LEAVE;
         if !matches!(tokio::time::timeout(LEAVE_MAX, self.beat()).await, Ok(Ok(_))) {
             tracing::warn!(
