@@ -15,7 +15,7 @@ pub(crate) mod sample;
 
 use bytes::{Buf, Bytes};
 
-pub use carve::{Carved, DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX, carve};
+pub use carve::{Carved, carve};
 pub use compress::Codec;
 pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};

@@ -90,7 +90,71 @@ pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 /// The longest wait for the last heartbeat, which leaves the group.
 pub const LEAVE_MAX: Duration = Duration::from_secs(3);
 
+/// Most bytes that the records of one batch may decompress to.
+pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+
+/// Most records in a batch that is carved.
+pub const RECORDS_PER_BATCH_MAX: u32 = 4 << 20;
+
+/// Largest configuration file that is read, bytes.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// Most flows of one process.
+pub const FLOW_COUNT_MAX: usize = 1_000;
+
+/// Most topics of one flow.
+pub const TOPIC_COUNT_MAX: usize = 10_000;
+
+/// Longest name of a cluster or flow, characters.
+pub const NAME_CHARS_MAX: usize = 100;
+
+/// Longest name of a topic, characters. Kafka's own limit.
+pub const TOPIC_CHARS_MAX: usize = 249;
+
+/// Longest free text, such as a group id, characters.
+pub const TEXT_CHARS_MAX: usize = 255;
+
+/// How much later than its timeout a coordinator may abort a transaction: the default of the broker's
+/// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
+pub const TRANSACTION_SWEEP: Duration = Duration::from_secs(10);
+
+/// Time between two calls of the progress callback of `verify` while records are read.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// KiB of records that a reader of `verify` lets librdkafka hold ready; its bookkeeping comes on top, some 400 bytes a record.
+pub const PREFETCH_KBYTES: u32 = 8 * 1024;
+
+/// Bytes that a reader of `verify` asks of one partition at once, compressed as they are stored.
+pub const PARTITION_FETCH_BYTES: u32 = 1 << 20;
+
+/// Bytes that a reader of `verify` asks of one broker at once, compressed as they are stored. One answer is unpacked whole, whatever
+/// the prefetch: small records, well compressed, take some twenty times the space. Asking for eight times as much reads
+/// no faster on a local network.
+pub const BROKER_FETCH_BYTES: u32 = 2 << 20;
+
+/// Most records that a round of `verify` holds hashes of, on each side: 16 bytes each, thus 256 MiB a side (48 bytes and more for
+/// compacted topics).
+pub const RECORDS_PER_ROUND_MAX: u64 = 16 << 20;
+
+/// Most rounds that read one partition again and again; past it the partition is too large to verify.
+pub const ROUNDS_PER_PARTITION_MAX: u64 = 1024;
+
+/// Longest wait of `verify` for one answer about topics, settings or offsets.
+pub const SURVEY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time without any record or end of partition before a reader of `verify` gives up.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest single wait for a record, after which a reader of `verify` looks whether it shall stop.
+pub const POLL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Time between two progress lines where the output is no terminal.
+pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(FETCH_WAIT_HOLDING.as_millis() < FETCH_WAIT_IDLE.as_millis());
+const _: () = assert!(RECORDS_PER_BATCH_MAX < i32::MAX.unsigned_abs());
+const _: () = assert!(PARTITION_FETCH_BYTES <= BROKER_FETCH_BYTES);
+const _: () = assert!(POLL_TIMEOUT.as_millis() < STALL_TIMEOUT.as_millis());
