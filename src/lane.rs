@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::health::Health;
-use crate::limits::{FETCH_BYTES_MIN, POLL_PATIENCE};
+use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE};
 use crate::metrics::FlowMetrics;
 use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::{Parcel, Settlement, Source, TopicPartition};
@@ -37,6 +37,12 @@ pub enum Wish {
     Drain,
     /// Leave now.
     Leave,
+}
+
+/// Waits until the process wants at least this.
+pub async fn told(wish: &mut watch::Receiver<Wish>, at_least: Wish) {
+    // A process that has dropped its wish wants nothing any more.
+    let _ = wish.wait_for(|wish| *wish >= at_least).await;
 }
 
 /// See the module.
@@ -85,16 +91,17 @@ impl<S: Source, K: Sink> Lane<S, K> {
         }
     }
 
-    /// Works until told to leave, then leaves the group.
-    pub async fn run(mut self) {
+    /// Works until told to leave, then leaves the group. Returns how many offsets were released unfinished.
+    pub async fn run(mut self) -> u64 {
         let mut wish = self.wish.clone();
         tokio::select! {
             () = self.work() => {}
-            _ = wish.wait_for(|wish| *wish == Wish::Leave) => {
-                tracing::warn!(parcels = self.queue.len(), "leaving with records unfinished: they are released for others");
+            () = told(&mut wish, Wish::Leave) => {
+                // An open transaction would keep readers of the target waiting until its timeout.
+                let _ = tokio::time::timeout(LEAVE_MAX, self.sink.abort()).await;
             }
         }
-        self.source.close().await;
+        self.source.close().await
     }
 
     async fn work(&mut self) {
@@ -156,7 +163,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let mut wish = self.wish.clone();
         let shipment = tokio::select! {
             shipment = self.source.poll(room, patience.min(POLL_PATIENCE)) => shipment,
-            _ = wish.wait_for(|wish| *wish >= Wish::Drain) => return,
+            () = told(&mut wish, Wish::Drain) => return,
         };
         let (mut fragile, sound): (Vec<_>, Vec<_>) = shipment.parcels.into_iter().partition(|parcel| parcel.fragile);
         fragile.sort_by_key(|parcel| std::cmp::Reverse(parcel.delivery_count));

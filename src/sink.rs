@@ -19,7 +19,7 @@ pub trait Sink: Send {
     /// Errors: then the transaction must be [aborted](Self::abort).
     fn write(&mut self, parcels: &[Parcel]) -> impl Future<Output = Result<Vec<Written>, SinkError>> + Send;
 
-    /// Makes what was written visible.
+    /// Makes what was written visible. Cancelled, it leaves a doubt that the next [open](Self::open) resolves.
     fn commit(&mut self) -> impl Future<Output = Result<Fate, SinkError>> + Send;
 
     /// Takes back what was written. Never fails: what could not be taken back, the next [open](Self::open) does.

@@ -50,8 +50,8 @@ pub trait Source: Send {
     /// Ends a [`pause`](Self::pause).
     fn resume(&mut self, at: &TopicPartition);
 
-    /// Leaves. Everything that is still held is released for others, at the cost of one delivery attempt.
-    fn close(self) -> impl Future<Output = ()> + Send;
+    /// Leaves. Everything that is still held is released for others, at the cost of one delivery attempt; returns how many offsets.
+    fn close(self) -> impl Future<Output = u64> + Send;
 }
 
 /// What one poll brought.

@@ -138,12 +138,20 @@ impl Sink for KafkaSink {
         let topics = parcels.iter().map(|parcel| &parcel.at.topic);
         self.targets.refresh(&mut self.client, topics, METADATA_AGE_MAX).await?;
         let (packed, batches) = self.pack(parcels)?;
-        self.state = State::Open;
-        self.produce(batches).await?;
+        // A load of nothing but gaps begins no transaction: brokers refuse to end an empty one.
+        if packed.iter().any(|written| written.bytes > 0) {
+            self.state = State::Open;
+            self.produce(batches).await?;
+        }
         Ok(packed)
     }
 
     async fn commit(&mut self) -> Result<Fate, SinkError> {
+        if self.state != State::Open {
+            return Ok(Fate::Committed);
+        }
+        // From here on the fate is in doubt until it is answered: nobody may switch from commit to abort.
+        self.state = State::Doubtful;
         let mut backoff = Backoff::new(RETRY_MIN / 10, RETRY_MIN * 10);
         loop {
             let Err(error) = self.end(true).await else {
@@ -156,7 +164,6 @@ impl Sink for KafkaSink {
                 }
                 Verdict::WriteAgain => {
                     tracing::warn!(%error, "transaction not committed, or its fate is unknown: writing again");
-                    self.state = State::Doubtful;
                     return Ok(Fate::NotCommitted);
                 }
                 Verdict::Refused => return Err(error.into()),

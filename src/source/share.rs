@@ -240,7 +240,7 @@ impl Source for ShareSource {
         self.changed |= self.paused.remove(at);
     }
 
-    async fn close(mut self) {
+    async fn close(mut self) -> u64 {
         let mut answers = vec![];
         for handle in self.readers.values() {
             let (done, answer) = oneshot::channel();
@@ -248,11 +248,11 @@ impl Source for ShareSource {
             let _ = handle.commands.send(Command::Close(done)).await;
             answers.push(answer);
         }
-        for answer in join_all(answers).await {
-            self.context.metrics.released.inc_by(answer.unwrap_or(0));
-        }
+        let released = join_all(answers).await.into_iter().map(Result::unwrap_or_default).sum();
+        self.context.metrics.released.inc_by(released);
         drop(self.leave.take());
         // The task bounds its own farewell.
         let _ = self.membership.await;
+        released
     }
 }
