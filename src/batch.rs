@@ -19,7 +19,7 @@ pub use carve::{Carved, carve};
 pub use compress::Codec;
 pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};
-pub use offsets::OffsetRange;
+pub use offsets::{OffsetRange, within, without};
 
 /// Where the timestamps of a batch come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,11 +31,8 @@ pub const THROTTLE_MAX: Duration = Duration::from_secs(30);
 /// Opening a TCP connection.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Long poll of a share fetch while the member holds nothing.
-pub const FETCH_WAIT_IDLE: Duration = Duration::from_millis(500);
-
-/// Long poll of a share fetch while the member holds records: its own acknowledgements wait behind it.
-pub const FETCH_WAIT_HOLDING: Duration = Duration::from_millis(10);
+/// Long poll of a share fetch. A lane fetches only when it has nothing left to settle, so nothing waits behind it but renewals.
+pub const FETCH_WAIT: Duration = Duration::from_millis(500);
 
 /// A poll comes back at the latest after this, so that the lane sees what else is to be done.
 pub const POLL_PATIENCE: Duration = Duration::from_secs(1);
@@ -54,6 +51,21 @@ pub const ACKNOWLEDGE_RANGES_MAX: usize = 2_000;
 
 /// A lock is renewed when this fraction of it is over: 1/2 leaves a whole half for a slow answer.
 pub const RENEW_AT_DIVISOR: u32 = 2;
+
+/// A renewal that was refused for a reason that may pass is tried again after this fraction of the lock.
+pub const RENEW_AGAIN_DIVISOR: u32 = 8;
+
+/// Tries of an acknowledgement that is refused for a reason that may pass.
+pub const ACKNOWLEDGE_TRIES_MAX: u32 = 4;
+
+/// Smallest bound on the bytes of one transaction, after failures have lowered it.
+pub const TRANSACTION_BYTES_MIN: usize = 64 << 10;
+
+/// A broker's own words in an error are cut after this many characters.
+pub const BROKER_WORDS_CHARS_MAX: usize = 300;
+
+/// How long a change of a group's configs may take to be seen by every broker.
+pub const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
 /// First and longest pause between two tries of something that failed.
 pub const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -154,7 +166,7 @@ pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
-const _: () = assert!(FETCH_WAIT_HOLDING.as_millis() < FETCH_WAIT_IDLE.as_millis());
+const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);
 const _: () = assert!(RECORDS_PER_BATCH_MAX < i32::MAX.unsigned_abs());
 const _: () = assert!(PARTITION_FETCH_BYTES <= BROKER_FETCH_BYTES);
 const _: () = assert!(POLL_TIMEOUT.as_millis() < STALL_TIMEOUT.as_millis());

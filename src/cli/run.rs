@@ -28,6 +28,7 @@ impl Run {
         };
         config.flows.iter().for_each(|flow| println!("{}", plan(flow)));
         telemetry::start(&config.bridge);
+        telemetry::end_on_panic();
         match tokio::runtime::Runtime::new() {
             Ok(runtime) => runtime.block_on(serve(config)),
             Err(error) => fail(format_args!("no runtime: {error}")),

@@ -27,6 +27,7 @@ pub struct Client {
     addresses: HashMap<NodeId, Arc<str>>,
     connections: HashMap<Arc<str>, Arc<Connection>>,
     backoffs: HashMap<Arc<str>, Backoff>,
+    coordinators: HashMap<(CoordinatorKind, String), Arc<Connection>>,
     controller: NodeId,
 }
 
@@ -49,7 +50,7 @@ impl TopicInfo {
 }
 
 /// What a coordinator coordinates. Source: FindCoordinatorRequest.json.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CoordinatorKind {
     /// A group, by group id.
     Group = 0,
@@ -65,6 +66,7 @@ impl Client {
             addresses: HashMap::new(),
             connections: HashMap::new(),
             backoffs: HashMap::new(),
+            coordinators: HashMap::new(),
             controller: -1,
         }
     }
@@ -93,8 +95,25 @@ impl Client {
         self.broker(self.controller).await
     }
 
-    /// A connection to the coordinator of a group or a transactional id.
+    /// A connection to the coordinator of a group or a transactional id. It is remembered until [`forget_coordinators`].
+    ///
+    /// [`forget_coordinators`]: Self::forget_coordinators
     pub async fn coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
+        let known = (kind, key.to_owned());
+        if let Some(connection) = self.coordinators.get(&known).filter(|connection| connection.is_alive()) {
+            return Ok(connection.clone());
+        }
+        let connection = self.find_coordinator(kind, key).await?;
+        self.coordinators.insert(known, connection.clone());
+        Ok(connection)
+    }
+
+    /// A coordinator has given an error: ask who it is before the next request.
+    pub fn forget_coordinators(&mut self) {
+        self.coordinators.clear();
+    }
+
+    async fn find_coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
         let request = FindCoordinatorRequest::default()
             .with_key_type(kind as i8)
             .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);

@@ -124,6 +124,9 @@ pub enum ReadError {
     /// A varint of more than 32 bits.
     #[error("varint too long")]
     Varint,
+    /// Offsets that no partition can have, or not in order.
+    #[error("impossible offsets")]
+    Offsets,
     /// A string that is not UTF-8.
     #[error("text is not UTF-8")]
     Text,

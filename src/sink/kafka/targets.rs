@@ -31,7 +31,7 @@ struct Target {
 
 /// Where the batches of a topic partition go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Destination {
     /// Topic id on the target.
     pub topic_id: Uuid,
     /// Leader of the partition.
@@ -83,7 +83,7 @@ impl Targets {
     }
 
     /// Where the batches of a topic partition go.
-    pub fn place(&self, at: &TopicPartition, cluster: &str) -> Result<Place, PartitionFault> {
+    pub fn destination(&self, at: &TopicPartition, cluster: &str) -> Result<Destination, PartitionFault> {
         let nobody = |what| PartitionFault::Target(WireError::Nobody { cluster: cluster.into(), what });
         let target = match self.topics.get(&at.topic) {
             Some(Ok(target)) => target,
@@ -96,7 +96,7 @@ impl Targets {
             nobody(format!("partition {at} (the topic has {} partitions there: add the missing ones)", leaders.len()))
         })?;
         let leader = leader.ok_or_else(|| nobody(format!("leader of {at}")))?;
-        Ok(Place { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
+        Ok(Destination { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
     }
 
     /// The name of a topic by the id in a reply.

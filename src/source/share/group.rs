@@ -3,8 +3,12 @@
 //! The lock time, the delivery limit and the start position belong to the group, not to a member (KIP-932, KIP-1302), and the start
 //! position is looked at only once. So nobody joins before they are as configured.
 
+use tokio::time::Instant;
+
 use crate::config::GroupConfig;
+use crate::limits::CONFIRM_MAX;
 use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs};
+use crate::wire::backoff::Backoff;
 use crate::wire::share::{ShareAcknowledge, ShareFetch};
 use crate::wire::{Client, Connection, WireError};
 
@@ -104,14 +108,26 @@ fn check_broker(broker: &Connection) -> Result<(), WireError> {
     }
 }
 
+/// Reads the configs back, for as long as a broker may need to hear of the change.
 async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> Result<(), GroupError> {
-    let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
-    let differing = differing(wanted, &found);
-    if differing.is_empty() {
-        return Ok(());
+    let deadline = Instant::now() + CONFIRM_MAX;
+    let mut backoff = Backoff::default();
+    loop {
+        let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
+        let differing = differing(wanted, &found);
+        if differing.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let differences = describe(&differing, &found);
+            return Err(GroupError::Clamped {
+                cluster: client.cluster().to_owned(),
+                group: group.id.clone(),
+                differences,
+            });
+        }
+        tokio::time::sleep(backoff.pause()).await;
     }
-    let differences = describe(&differing, &found);
-    Err(GroupError::Clamped { cluster: client.cluster().to_owned(), group: group.id.clone(), differences })
 }
 
 fn differing(wanted: &Configs, found: &Configs) -> Configs {

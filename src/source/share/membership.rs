@@ -102,12 +102,12 @@ impl Membership {
     }
 
     fn on_error(&mut self, error: &WireError, backoff: &mut Backoff) -> Duration {
+        self.client.forget_coordinators();
         match error.code() {
             Some(Code::UnknownMemberId | Code::FencedMemberEpoch) => {
                 tracing::info!(group = self.group, "fenced: joining again");
                 self.epoch = JOIN;
             }
-            Some(Code::CoordinatorLoadInProgress | Code::CoordinatorNotAvailable | Code::NotCoordinator) => {}
             Some(Code::GroupIdNotFound | Code::InconsistentGroupProtocol) => self.health.trouble(
                 "share group",
                 format_args!(

@@ -16,7 +16,7 @@ const RINGS: [(&str, &[&str]); 16] = [
     ("sink", &["limits", "config", "batch", "wire", "source"]),
     ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
     ("bridge", &["limits", "health", "metrics", "config", "wire", "source", "sink", "lane"]),
-    ("telemetry", &["config", "bridge"]),
+    ("telemetry", &["error", "config", "bridge"]),
     ("status", &["bridge"]),
     ("verify", &["limits"]),
     ("cli", &["error", "config", "source", "bridge", "telemetry", "status", "verify"]),
