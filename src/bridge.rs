@@ -103,7 +103,7 @@ async fn run_flow(
     (health, metrics): (Health, FlowMetrics),
 ) -> Result<u64, GroupError> {
     let mut stopped = wish.clone();
-    health.trouble("start", "share group and topics are being prepared");
+    health.pending("start", "share group and topics are being prepared");
     tokio::select! {
         prepared = prepare::prepare(&flow, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),

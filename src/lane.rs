@@ -73,7 +73,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
         wish: watch::Receiver<Wish>,
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
-        health.trouble("target", "has not answered yet");
+        health.pending("target", "has not answered yet");
         Self {
             source,
             sink,

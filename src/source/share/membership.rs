@@ -44,7 +44,7 @@ impl Membership {
         topics: Vec<String>,
         health: Health,
     ) -> (Self, watch::Receiver<Assignment>) {
-        health.trouble("share group", "has not joined yet");
+        health.pending("share group", "has not joined yet");
         let (assignment, watched) = watch::channel(None);
         let membership = Self {
             client: Client::new(cluster),
