@@ -13,27 +13,19 @@ use crate::work::Work;
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long one copy may take.
-const COPY_DEADLINE: Duration = Duration::from_secs(300);
-
-/// Where copies are made, and by what.
-pub(crate) struct Bench<'a> {
-    pub(crate) binary: &'a Path,
-    pub(crate) pair: &'a Pair,
-}
+pub(crate) const COPY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// What a copy took.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Copy {
-    /// From the first acquired record to the last acknowledged one.
+pub(crate) struct Cost {
+    /// From the first record to the last.
     pub(crate) wall: Duration,
-    /// Processor time within that span, in seconds.
+    /// Processor time of the copying process within that span, in seconds.
     pub(crate) cpu_seconds: f64,
-    /// Processor time from the start of the process, in seconds.
+    /// The same from the start of the process.
     pub(crate) cpu_seconds_whole: f64,
     /// The most memory that the process held, in bytes.
     pub(crate) peak_bytes: u64,
-    /// How long verify took to compare both sides.
-    pub(crate) verify: Duration,
 }
 
 /// What one look at a worker shows.
@@ -45,30 +37,28 @@ struct Look {
     acknowledged: u64,
 }
 
-impl Bench<'_> {
-    /// Copies the topic of `work` through a new share group to a target that lacks it, verifies the copy, and deletes it.
-    ///
-    /// Errors: any record is missing or doubled, or the copy took too long.
-    pub(crate) fn copy(&self, work: &Work) -> anyhow::Result<Copy> {
-        let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new() };
-        let mut worker = Worker::start(self.binary, self.pair, &flow)?;
-        worker.wait_for("/live")?;
-        let (begin, end) = watch(&worker, work.load.records)?;
-        let (cpu_seconds_whole, peak_bytes) = (worker.cpu_seconds()?, worker.peak_rss_bytes()?);
-        let verification = Verification::run(self.binary, &worker.config())?;
-        if !verification.is_exact() || verification.source != work.load.records {
-            bail!("{} records were loaded:\n{}", work.load.records, verification.report);
-        }
-        worker.end()?;
-        self.pair.target.delete_topic(work.topic)?;
-        Ok(Copy {
-            wall: end.at - begin.at,
-            cpu_seconds: end.cpu_seconds - begin.cpu_seconds,
-            cpu_seconds_whole,
-            peak_bytes,
-            verify: verification.elapsed,
-        })
+/// Copies the topic of `work` through a new share group to a target that lacks it, verifies the copy, and deletes it.
+///
+/// The clock runs from the first acquired record to the last acknowledged one. Returns the cost, and how long verify took.
+/// Errors: any record is missing or doubled, or the copy took too long.
+pub(crate) fn copy(binary: &Path, pair: &Pair, work: &Work) -> anyhow::Result<(Cost, Duration)> {
+    let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new() };
+    let mut worker = Worker::start(binary, pair, &flow)?;
+    worker.wait_for("/live")?;
+    let (begin, end) = watch(&worker, work.load.records)?;
+    let cost = Cost {
+        wall: end.at - begin.at,
+        cpu_seconds: end.cpu_seconds - begin.cpu_seconds,
+        cpu_seconds_whole: end.cpu_seconds,
+        peak_bytes: worker.peak_rss_bytes()?,
+    };
+    let verification = Verification::run(binary, &worker.config())?;
+    if !verification.is_exact() || verification.source != work.load.records {
+        bail!("{} records were loaded:\n{}", work.load.records, verification.report);
     }
+    worker.end()?;
+    pair.target.delete_topic(work.topic)?;
+    Ok((cost, verification.elapsed))
 }
 
 /// The last look before the first record was acquired, and the first one after the last was acknowledged.

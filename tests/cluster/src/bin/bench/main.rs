@@ -2,19 +2,21 @@
 //! `scripts/bench` builds and runs it. The table goes to standard output, all else to standard error.
 
 mod copy;
+mod mirror;
 mod table;
 mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
 use cluster::load::produce;
 use cluster::{Pair, Spec};
 
-use copy::{Bench, Copy};
-use table::{HEAD, row};
+use copy::{Cost, copy};
+use mirror::mirror;
 use work::Work;
 
 /// Partitions of each topic.
@@ -35,6 +37,25 @@ struct Options {
     /// Fraction of the records of each work, for a quick look
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
     records_factor: f64,
+    /// Let MirrorMaker 2 copy the same topics, for a ratio (fetch it with scripts/setup mirrormaker)
+    #[arg(long)]
+    mirrormaker: bool,
+}
+
+/// A work, copied once by each program.
+#[derive(Debug)]
+struct Run {
+    copy: Cost,
+    /// How long verify took to compare both sides.
+    verify: Duration,
+    mirror: Option<Cost>,
+}
+
+/// Where copies are made, and by what.
+struct Bench {
+    binary: PathBuf,
+    pair: Pair,
+    has_mirror: bool,
 }
 
 fn main() -> ExitCode {
@@ -52,30 +73,41 @@ fn measure(options: &Options) -> anyhow::Result<()> {
     eprintln!("bench: starting two Kafka clusters");
     let spec = |name| Spec { heap_mb: BROKER_HEAP_MB, ..Spec::named(name) };
     let pair = Pair::start(spec("bench-source"), spec("bench-target"))?;
-    let bench = Bench { binary: &binary, pair: &pair };
-    runs(&bench, &Work::warm_up(), WARM_UP_RUNS)?;
-    println!("{HEAD}");
+    let bench = Bench { binary, pair, has_mirror: options.mirrormaker };
+    bench.runs(&Work::warm_up(), WARM_UP_RUNS)?;
+    println!("{}", table::head(options.mirrormaker));
     for work in Work::all(options.records_factor) {
-        let copies = runs(&bench, &work, options.runs)?;
-        println!("{}", row(&work, &copies));
+        let runs = bench.runs(&work, options.runs)?;
+        println!("{}", table::row(&work, &runs));
     }
     Ok(())
 }
 
-/// Loads the topic of `work` once and copies it `count` times.
-fn runs(bench: &Bench<'_>, work: &Work, count: u32) -> anyhow::Result<Vec<Copy>> {
-    let source = &bench.pair.source;
-    source.create_topic(work.topic, PARTITIONS, &[])?;
-    let produced = produce(source.bootstrap(), work.topic, &work.load)?;
-    eprintln!("bench: {}: loaded in {:.1} s", work.name, produced.elapsed.as_secs_f64());
-    let copies = (1..=count).map(|number| {
-        let copy = bench.copy(work).with_context(|| format!("{}, run {number}", work.name))?;
-        eprintln!("bench: {}: run {number} of {count} took {:.2} s", work.name, copy.wall.as_secs_f64());
-        Ok(copy)
-    });
-    let copies = copies.collect::<anyhow::Result<Vec<Copy>>>()?;
-    source.delete_topic(work.topic)?;
-    Ok(copies)
+impl Bench {
+    /// Loads the topic of `work` once and copies it `count` times.
+    fn runs(&self, work: &Work, count: u32) -> anyhow::Result<Vec<Run>> {
+        let source = &self.pair.source;
+        source.create_topic(work.topic, PARTITIONS, &[])?;
+        let produced = produce(source.bootstrap(), work.topic, &work.load)?;
+        eprintln!("bench: {}: loaded in {:.1} s", work.name, produced.elapsed.as_secs_f64());
+        let run = |number| {
+            eprintln!("bench: {}: run {number} of {count}", work.name);
+            self.run(work).with_context(|| format!("{}, run {number}", work.name))
+        };
+        let runs = (1..=count).map(run).collect::<anyhow::Result<Vec<Run>>>()?;
+        source.delete_topic(work.topic)?;
+        Ok(runs)
+    }
+
+    fn run(&self, work: &Work) -> anyhow::Result<Run> {
+        let (copy, verify) = copy(&self.binary, &self.pair, work)?;
+        eprintln!("bench: {}: {:.2} s", work.name, copy.wall.as_secs_f64());
+        let mirror = self.has_mirror.then(|| mirror(&self.pair, work)).transpose()?;
+        if let Some(mirror) = &mirror {
+            eprintln!("bench: {}: {:.2} s by MirrorMaker", work.name, mirror.wall.as_secs_f64());
+        }
+        Ok(Run { copy, verify, mirror })
+    }
 }
 
 /// The program under test, built beside this one.
