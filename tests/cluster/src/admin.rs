@@ -72,6 +72,10 @@ impl Cluster {
         let results = block_on(self.admin()?.describe_configs([&resource], &options()))?;
         let resource = results.into_iter().next().context("no answer about the topic")?;
         let entries = resource.with_context(|| format!("configs of the topic {name}"))?.entries;
+        // The wrapper drops the broker's refusal and hands out no entries instead.
+        if entries.is_empty() {
+            bail!("the topic {name} does not exist");
+        }
         Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
     }
 

@@ -99,3 +99,74 @@ pub(crate) fn tail(log: &Path, bytes_max: usize) -> String {
         Err(error) => format!("{}: {error}", log.display()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::thread::sleep;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Waits until `path` is gone.
+    fn assert_goes(path: &Path) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while path.exists() {
+            assert!(Instant::now() < deadline, "{} is left", path.display());
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Prints its folder and a process in it, and would go on forever: the test below kills it.
+    #[test]
+    #[ignore = "the victim of its_end_survives_a_killed_parent"]
+    fn victim() {
+        let folder = Folder::create("victim").unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let mut child = folder.spawn(command, &folder.path().join("log")).unwrap();
+        println!("\n{}\n/proc/{}", folder.path().display(), child.id());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn its_end_survives_a_killed_parent() {
+        let mut parent = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "folder::tests::victim", "--nocapture"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(parent.stdout.take().unwrap());
+        let paths: Vec<PathBuf> = output
+            .lines()
+            .map(Result::unwrap)
+            .filter(|line| line.starts_with('/'))
+            .take(2)
+            .map(PathBuf::from)
+            .collect();
+        assert!(paths.iter().all(|path| path.exists()) && paths.len() == 2, "{paths:?}");
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        paths.iter().for_each(|path| assert_goes(path));
+    }
+
+    #[test]
+    fn all_is_gone_when_drop_returns() {
+        let folder = Folder::create("dropped").unwrap();
+        let path = folder.path().to_owned();
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do echo busy >> file; done"]);
+        let mut child = folder.spawn(command, &path.join("log")).unwrap();
+        drop(folder);
+        assert!(!path.exists());
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_tail_is_the_end_of_the_log() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first\nlast").unwrap();
+        assert_eq!(tail(file.path(), 4), "last");
+        assert_eq!(tail(file.path(), 100), "first\nlast");
+    }
+}

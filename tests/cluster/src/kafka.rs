@@ -25,10 +25,14 @@ impl Kafka {
     }
 
     /// A Java command that runs `main_class` with at most `heap_mb` MiB of heap.
+    ///
+    /// Its temporary files go to its working directory.
     pub(crate) fn java(&self, main_class: &str, heap_mb: u32) -> Command {
         let mut java = Command::new("java");
         java.arg(format!("-Xmx{heap_mb}m"))
             .arg(format!("-Dlog4j2.configurationFile={LOG4J}"))
+            // Both keep a killed JVM from leaving files in /tmp: its native libraries and its counters.
+            .args(["-Djava.io.tmpdir=.", "-XX:-UsePerfData"])
             .arg("-cp")
             .arg(self.jars.join("*"))
             .arg(main_class);

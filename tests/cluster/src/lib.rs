@@ -17,12 +17,18 @@ mod admin;
 mod broker;
 mod cluster;
 mod folder;
+mod http;
 mod kafka;
+pub mod load;
 mod pair;
 mod ports;
 mod proc;
+pub mod process;
 mod properties;
+pub mod read;
 
 pub use broker::Broker;
 pub use cluster::{Cluster, Spec};
+pub use http::http_get;
 pub use pair::{Pair, pair, unique};
+pub use ports::free_port;

@@ -28,6 +28,11 @@ pub(crate) fn free(count: usize) -> anyhow::Result<Vec<u16>> {
     bail!("no {count} free ports between {} and {}", PORTS.start, PORTS.end)
 }
 
+/// One port of 127.0.0.1 that nobody listens on, for a server under test.
+pub fn free_port() -> anyhow::Result<u16> {
+    Ok(free(1)?[0])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,8 +11,12 @@ pub(crate) struct Node<'a> {
     pub(crate) overrides: &'a [(String, String)],
 }
 
-/// Sharing intervals near their lower bounds, so that tests wait seconds where production waits minutes.
+/// Intervals near their lower bounds, so that tests wait seconds where production waits minutes.
+///
+/// A killed broker may come back only when its old session has ended, hence the short one.
 const FOR_TESTS: &str = "\
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 auto.create.topics.enable=false
 offsets.topic.num.partitions=4
 transaction.state.log.num.partitions=4

@@ -1,0 +1,145 @@
+//! Reads a topic back with librdkafka, which shares no code with the bridge's own client.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::pair::unique;
+
+/// The most records that [`read_all`] holds.
+pub const READ_RECORDS_MAX: usize = 1_000_000;
+
+/// How long a broker may take for the next record, or to say that there is none.
+const NEXT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// As Kafka's `isolation.level`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// Records of committed transactions, up to the last stable offset.
+    Committed,
+    /// All records, up to the high watermark.
+    Uncommitted,
+}
+
+/// A record as a consumer sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset.
+    pub offset: i64,
+    /// Milliseconds since 1970, of its creation or of its append, whichever the topic keeps.
+    pub timestamp_ms: Option<i64>,
+    /// Its key; none and empty differ.
+    pub key: Option<Vec<u8>>,
+    /// Its value; none is a tombstone.
+    pub value: Option<Vec<u8>>,
+    /// Its headers in their order.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// All records of a topic, those of one partition in order, at most [`READ_RECORDS_MAX`].
+pub fn read_all(bootstrap: &str, topic: &str, isolation: Isolation) -> anyhow::Result<Vec<Record>> {
+    let mut records = Vec::new();
+    scan(bootstrap, topic, isolation, |message| {
+        if records.len() == READ_RECORDS_MAX {
+            bail!("{topic} holds more than {READ_RECORDS_MAX} records: use scan");
+        }
+        records.push(record(message));
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// The number of records in a topic, without holding them. Unlike offsets it knows of no markers and gaps.
+pub fn count(bootstrap: &str, topic: &str, isolation: Isolation) -> anyhow::Result<u64> {
+    let mut records = 0;
+    scan(bootstrap, topic, isolation, |_| {
+        records += 1;
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// Shows every record of a topic to `visit`, until each partition is at its end.
+///
+/// Errors: those of `visit`, which end the scan, or no answer in 30 s.
+pub fn scan(
+    bootstrap: &str,
+    topic: &str,
+    isolation: Isolation,
+    mut visit: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let consumer = consumer(bootstrap, isolation)?;
+    let partitions = partitions(&consumer, topic)?;
+    let mut assignment = TopicPartitionList::new();
+    for &partition in &partitions {
+        assignment.add_partition_offset(topic, partition, Offset::Beginning)?;
+    }
+    consumer.assign(&assignment)?;
+    let mut unfinished: HashSet<i32> = partitions.into_iter().collect();
+    while !unfinished.is_empty() {
+        match consumer.poll(NEXT_DEADLINE) {
+            Some(Ok(message)) => visit(&message)?,
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                unfinished.remove(&partition);
+            }
+            Some(Err(error)) => return Err(error).with_context(|| format!("reading {topic}")),
+            None => bail!("{topic}: nothing in {NEXT_DEADLINE:?}, partitions {unfinished:?} are not at their end"),
+        }
+    }
+    Ok(())
+}
+
+/// The offset behind the last record of partition 0, 1, ...: the last stable offset if `isolation` is committed.
+pub fn end_offsets(bootstrap: &str, topic: &str, isolation: Isolation) -> anyhow::Result<Vec<i64>> {
+    let consumer = consumer(bootstrap, isolation)?;
+    let mut partitions = partitions(&consumer, topic)?;
+    partitions.sort_unstable();
+    let end = |partition| Ok(consumer.fetch_watermarks(topic, partition, NEXT_DEADLINE)?.1);
+    partitions.into_iter().map(end).collect()
+}
+
+fn consumer(bootstrap: &str, isolation: Isolation) -> anyhow::Result<BaseConsumer> {
+    let isolation = match isolation {
+        Isolation::Committed => "read_committed",
+        Isolation::Uncommitted => "read_uncommitted",
+    };
+    ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", unique("reader"))
+        .set("isolation.level", isolation)
+        .set("enable.auto.commit", "false")
+        .set("enable.partition.eof", "true")
+        .create()
+        .context("making a consumer")
+}
+
+fn partitions(consumer: &BaseConsumer, topic: &str) -> anyhow::Result<Vec<i32>> {
+    let metadata = consumer.fetch_metadata(Some(topic), NEXT_DEADLINE)?;
+    let topics = metadata.topics();
+    let partitions = topics.first().map(|topic| topic.partitions()).unwrap_or_default();
+    if partitions.is_empty() {
+        bail!("the topic {topic} does not exist");
+    }
+    Ok(partitions.iter().map(|partition| partition.id()).collect())
+}
+
+fn record(message: &BorrowedMessage<'_>) -> Record {
+    let header =
+        |header: rdkafka::message::Header<'_, &[u8]>| (header.key.to_owned(), header.value.map(<[u8]>::to_vec));
+    Record {
+        partition: message.partition(),
+        offset: message.offset(),
+        timestamp_ms: message.timestamp().to_millis(),
+        key: message.key().map(<[u8]>::to_vec),
+        value: message.payload().map(<[u8]>::to_vec),
+        headers: message.headers().map(|headers| headers.iter().map(header).collect()).unwrap_or_default(),
+    }
+}
