@@ -12,7 +12,7 @@ use crate::proc;
 
 /// How long an ordered shutdown may take before the broker is killed.
 ///
-/// The last nodes of a stopping quorum have no controller left to ask, so for them this always passes.
+/// The last nodes of a stopping quorum may have no controller left to hand over to.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How much of a broker's log goes into an error message.

@@ -1,12 +1,12 @@
 //! Reads a topic back with librdkafka, which shares no code with the bridge's own client.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -84,17 +84,28 @@ pub fn scan(
     }
     consumer.assign(&assignment)?;
     let mut unfinished: HashSet<i32> = partitions.into_iter().collect();
+    let mut deadline = Instant::now() + NEXT_DEADLINE;
     while !unfinished.is_empty() {
-        match consumer.poll(NEXT_DEADLINE) {
+        match consumer.poll(deadline.saturating_duration_since(Instant::now())) {
             Some(Ok(message)) => visit(&message)?,
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 unfinished.remove(&partition);
             }
+            // librdkafka goes on by itself once a broker is back; until then the deadline stands.
+            Some(Err(KafkaError::MessageConsumption(code))) if is_lost_connection(code) => continue,
             Some(Err(error)) => return Err(error).with_context(|| format!("reading {topic}")),
             None => bail!("{topic}: nothing in {NEXT_DEADLINE:?}, partitions {unfinished:?} are not at their end"),
         }
+        deadline = Instant::now() + NEXT_DEADLINE;
     }
     Ok(())
+}
+
+fn is_lost_connection(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown
+    )
 }
 
 /// The offset behind the last record of partition 0, 1, ...: the last stable offset if `isolation` is committed.
