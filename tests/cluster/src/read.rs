@@ -102,10 +102,7 @@ pub fn scan(
 }
 
 fn is_lost_connection(code: RDKafkaErrorCode) -> bool {
-    matches!(
-        code,
-        RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown
-    )
+    matches!(code, RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
 }
 
 /// The offset behind the last record of partition 0, 1, ...: the last stable offset if `isolation` is committed.
