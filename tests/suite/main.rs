@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)] // clippy knows test functions, but not their helpers
 
 mod bridge;
+mod elastic;
 mod flow;
 mod verify;
