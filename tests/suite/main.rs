@@ -4,4 +4,5 @@
 mod bridge;
 mod elastic;
 mod flow;
+mod hold;
 mod verify;
