@@ -1,6 +1,7 @@
 //! The suite: one module per subject, against real Kafka clusters.
 #![allow(clippy::unwrap_used)] // clippy knows test functions, but not their helpers
 
+mod attempts;
 mod bridge;
 mod elastic;
 mod flow;
