@@ -6,4 +6,5 @@ mod bridge;
 mod elastic;
 mod flow;
 mod hold;
+mod shutdown;
 mod verify;
