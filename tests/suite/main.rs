@@ -6,5 +6,6 @@ mod bridge;
 mod elastic;
 mod flow;
 mod hold;
+mod refusal;
 mod shutdown;
 mod verify;
