@@ -6,6 +6,7 @@ mod bridge;
 mod elastic;
 mod flow;
 mod hold;
+mod partition;
 mod refusal;
 mod shutdown;
 mod verify;
