@@ -9,4 +9,5 @@ mod hold;
 mod partition;
 mod refusal;
 mod shutdown;
+mod source_restart;
 mod verify;
