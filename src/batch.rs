@@ -15,11 +15,11 @@ pub(crate) mod sample;
 
 use bytes::{Buf, Bytes};
 
-pub use carve::{Carved, DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX, carve};
+pub use carve::{Carved, carve};
 pub use compress::Codec;
 pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};
-pub use offsets::OffsetRange;
+pub use offsets::{OffsetRange, within, without};
 
 /// Where the timestamps of a batch come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::config::{Config, FlowConfig};
 use crate::health::Health;
-use crate::lane::{Lane, Wish};
+use crate::lane::{Lane, Wish, told};
 use crate::limits::{FAREWELL_MAX, PROGRESS_EVERY};
 use crate::metrics::{self, FlowMetrics, PartitionLabels};
 use crate::sink::kafka::KafkaSink;
@@ -41,11 +41,9 @@ pub struct Bridge {
 
 /// How a bridge came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Farewell {
-    /// All that was acquired was finished.
-    Drained,
-    /// The grace period ended before that: the rest was released for others.
-    CutShort,
+pub struct Farewell {
+    /// Offsets that were acquired and not finished: they are released for others, at the cost of a delivery attempt.
+    pub released: u64,
 }
 
 impl Bridge {
@@ -79,32 +77,40 @@ impl Bridge {
         };
         tracing::info!("draining");
         self.wish.send_replace(Wish::Drain);
-        let drained = tokio::time::timeout(self.config.bridge.drain, join(&mut flows)).await;
-        let farewell = if drained.is_ok() { Farewell::Drained } else { Farewell::CutShort };
+        let mut farewell = Farewell { released: 0 };
+        if tokio::time::timeout(self.config.bridge.drain, gather(&mut flows, &mut farewell)).await.is_err() {
+            tracing::warn!("the grace period (drain.timeout.ms) is over: leaving with records unfinished");
+        }
         self.wish.send_replace(Wish::Leave);
-        if tokio::time::timeout(FAREWELL_MAX, join(&mut flows)).await.is_err() {
+        if tokio::time::timeout(FAREWELL_MAX, gather(&mut flows, &mut farewell)).await.is_err() {
             tracing::warn!("left without closing every share session: the brokers see the connections end");
         }
         refused.map_or(Ok(farewell), Err)
     }
 }
 
-async fn join(flows: &mut JoinSet<Result<(), GroupError>>) {
-    while flows.join_next().await.is_some() {}
+async fn gather(flows: &mut JoinSet<Result<u64, GroupError>>, farewell: &mut Farewell) {
+    while let Some(ended) = flows.join_next().await {
+        // A flow that was refused had acquired nothing.
+        farewell.released += ended.ok().and_then(Result::ok).unwrap_or(0);
+    }
 }
 
-/// Prepares a flow, then runs its lanes side by side.
+/// Prepares a flow, then runs its lanes side by side. Returns how many offsets they released unfinished.
 async fn run_flow(
     flow: FlowConfig,
     wish: watch::Receiver<Wish>,
     (health, metrics): (Health, FlowMetrics),
-) -> Result<(), GroupError> {
+) -> Result<u64, GroupError> {
     let mut stopped = wish.clone();
+    health.pending("start", "share group and topics are being prepared");
     tokio::select! {
         prepared = prepare::prepare(&flow, &health) => prepared?,
-        _ = stopped.wait_for(|wish| *wish >= Wish::Drain) => return Ok(()),
+        () = told(&mut stopped, Wish::Drain) => return Ok(0),
     }
-    let observer = tokio::spawn(observe(flow.clone(), metrics.clone()));
+    let mut watchers = JoinSet::new();
+    watchers.spawn(observe(flow.clone(), metrics.clone()));
+    watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
     let incarnation = Uuid::new_v4().simple().to_string();
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
@@ -115,14 +121,19 @@ async fn run_flow(
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
         lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
     }
-    while lanes.join_next().await.is_some() {}
-    observer.abort();
-    Ok(())
+    health.well("start");
+    let mut released = 0;
+    while let Some(ended) = lanes.join_next().await {
+        released += ended.expect("lanes don't panic, and nobody aborts them");
+    }
+    // The watchers never end by themselves; they end with their set.
+    Ok(released)
 }
 
 /// Asks again and again how far the group has come: all of its workers, not only this process.
 async fn observe(flow: FlowConfig, metrics: FlowMetrics) {
     let mut client = Client::new(flow.source.clone());
+    metrics.backlog.set(-1);
     loop {
         match share_progress(&mut client, &flow.group.id).await {
             Ok(progress) => {

@@ -26,21 +26,7 @@ use std::time::Duration;
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
 
-/// Largest configuration file that is read.
-pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
-/// Most flows of one process.
-pub const FLOW_COUNT_MAX: usize = 1_000;
-/// Most topics of one flow.
-pub const TOPIC_COUNT_MAX: usize = 10_000;
-/// Longest name of a cluster or flow.
-pub const NAME_CHARS_MAX: usize = 100;
-/// Longest name of a topic, Kafka's own limit.
-pub const TOPIC_CHARS_MAX: usize = 249;
-/// Longest free text, such as a group id.
-pub const TEXT_CHARS_MAX: usize = 255;
-/// How much later than its timeout a coordinator may abort a transaction: the default of the broker's
-/// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
-pub const TRANSACTION_SWEEP: Duration = Duration::from_secs(10);
+use crate::limits::CONFIG_BYTES_MAX;
 
 /// A validated configuration file: every value is in its range and nothing contradicts anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]

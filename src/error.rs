@@ -12,6 +12,8 @@ pub enum Exit {
     Failed = 1,
     /// The command line is wrong. Source: `EX_USAGE` of sysexits.h, as the next ones.
     Usage = 64,
+    /// A fault of our own: the process ends, so that a supervisor starts it afresh.
+    Internal = 70,
     /// A cluster refuses what is needed: starting again would not help.
     NotPermitted = 77,
     /// The configuration is wrong: starting again would not help.

@@ -9,23 +9,26 @@
 //! Nothing is acquired before the sink is open. Whatever goes wrong at the sink, the lane keeps what it has, whose locks the
 //! source renews, acquires nothing more, says why, and tries again.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::health::Health;
-use crate::limits::{FETCH_BYTES_MIN, POLL_PATIENCE};
+use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE};
 use crate::metrics::FlowMetrics;
 use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::{Parcel, Settlement, Source, TopicPartition};
 use crate::wire::backoff::Backoff;
 
+pub mod queue;
 pub mod retry;
 pub mod shelf;
 
-use retry::{Decision, Held, Patience, judge};
+use queue::Queue;
+use retry::{Decision, Held, judge};
 use shelf::Shelf;
 
 /// What the process wants of its lanes.
@@ -39,6 +42,12 @@ pub enum Wish {
     Leave,
 }
 
+/// Waits until the process wants at least this.
+pub async fn told(wish: &mut watch::Receiver<Wish>, at_least: Wish) {
+    // A process that has dropped its wish wants nothing any more.
+    let _ = wish.wait_for(|wish| *wish >= at_least).await;
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Lane<S, K> {
@@ -47,12 +56,8 @@ pub struct Lane<S, K> {
     wish: watch::Receiver<Wish>,
     /// Bytes that the lane may keep in memory.
     bytes_max: usize,
-    queue: VecDeque<Parcel>,
+    queue: Queue,
     shelf: Shelf,
-    /// Whether the sink is ready to write.
-    is_open: bool,
-    /// Parcels in one transaction: fewer after a failure, so that one too large for its timeout still gets through.
-    parcels_max: usize,
     backoff: Backoff,
     /// Records on the shelf and bytes in memory, as the gauges know them.
     gauged: (i64, i64),
@@ -68,16 +73,14 @@ impl<S: Source, K: Sink> Lane<S, K> {
         wish: watch::Receiver<Wish>,
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
-        health.trouble("start", "has not reached the target yet");
+        health.pending("target", "has not answered yet");
         Self {
             source,
             sink,
             wish,
             bytes_max,
-            queue: VecDeque::new(),
+            queue: Queue::new(bytes_max),
             shelf: Shelf::default(),
-            is_open: false,
-            parcels_max: usize::MAX,
             backoff: Backoff::default(),
             gauged: (0, 0),
             health,
@@ -85,83 +88,60 @@ impl<S: Source, K: Sink> Lane<S, K> {
         }
     }
 
-    /// Works until told to leave, then leaves the group.
-    pub async fn run(mut self) {
+    /// Works until told to leave, then leaves the group. Returns how many offsets were released unfinished.
+    pub async fn run(mut self) -> u64 {
         let mut wish = self.wish.clone();
         tokio::select! {
             () = self.work() => {}
-            _ = wish.wait_for(|wish| *wish == Wish::Leave) => {
-                tracing::warn!(parcels = self.queue.len(), "leaving with records unfinished: they are released for others");
+            () = told(&mut wish, Wish::Leave) => {
+                // An open transaction would keep readers of the target waiting until its timeout.
+                let _ = tokio::time::timeout(LEAVE_MAX, self.sink.abort()).await;
             }
         }
-        self.source.close().await;
+        self.source.close().await
     }
 
     async fn work(&mut self) {
         loop {
-            let draining = *self.wish.borrow() >= Wish::Drain;
             self.queue.extend(self.shelf.take_due(Instant::now()));
-            if !self.is_open {
-                if draining && self.queue.is_empty() {
+            self.forget_lost();
+            let is_idle = self.queue.parcels().next().is_none();
+            let draining = *self.wish.borrow() >= Wish::Drain;
+            if draining && is_idle {
+                if !self.drain().await {
                     return;
                 }
-                self.open().await;
-            } else if let Some(load) = self.next_load() {
-                self.ship(load).await;
-            } else if draining {
-                return;
-            } else {
+            } else if let Err(error) = self.sink.open().await {
+                self.health.trouble("target", error);
+                self.pause().await;
+            } else if is_idle {
+                self.health.well("target");
                 self.poll().await;
+            } else {
+                let load = self.queue.next_load(&self.shelf.on_trial());
+                self.ship(load).await;
             }
             self.gauge();
         }
     }
 
-    async fn open(&mut self) {
-        match self.sink.open().await {
-            Ok(()) => {
-                self.is_open = true;
-                self.health.well("start");
-            }
-            Err(error) => {
-                self.health.trouble("target", &error);
-                self.pause().await;
-            }
+    /// With the queue empty: takes in what is still on its way, or waits for what should heal soon. `false` where nothing is left
+    /// that could be finished.
+    async fn drain(&mut self) -> bool {
+        let shipment = self.source.gather().await;
+        let soon = self.shelf.soon_at();
+        if let (true, Some(soon)) = (shipment.parcels.is_empty(), soon) {
+            tokio::time::sleep_until(soon).await;
         }
+        let goes_on = !shipment.parcels.is_empty() || soon.is_some();
+        self.queue.extend(shipment.parcels);
+        goes_on
     }
 
     /// Waits before another try, unless the process wants something else meanwhile.
     async fn pause(&mut self) {
         let pause = self.backoff.pause();
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            _ = self.wish.changed() => {}
-        }
-    }
-
-    async fn poll(&mut self) {
-        let room = self.bytes_max.saturating_sub(self.bytes());
-        let patience = self.shelf.due_at().map_or(POLL_PATIENCE, |at| at.saturating_duration_since(Instant::now()));
-        if room < FETCH_BYTES_MIN.min(self.bytes_max) {
-            self.health.trouble(
-                "memory",
-                format_args!(
-                    "{} bytes are held for topic partitions in trouble: nothing more is acquired",
-                    self.bytes()
-                ),
-            );
-            return self.idle(patience).await;
-        }
-        self.health.well("memory");
-        let mut wish = self.wish.clone();
-        let shipment = tokio::select! {
-            shipment = self.source.poll(room, patience.min(POLL_PATIENCE)) => shipment,
-            _ = wish.wait_for(|wish| *wish >= Wish::Drain) => return,
-        };
-        let (mut fragile, sound): (Vec<_>, Vec<_>) = shipment.parcels.into_iter().partition(|parcel| parcel.fragile);
-        fragile.sort_by_key(|parcel| std::cmp::Reverse(parcel.delivery_count));
-        self.queue.extend(fragile);
-        self.queue.extend(sound);
+        self.idle(pause).await;
     }
 
     async fn idle(&mut self, patience: Duration) {
@@ -171,47 +151,71 @@ impl<S: Source, K: Sink> Lane<S, K> {
         }
     }
 
-    /// What the next transaction takes: a fragile parcel alone, otherwise all that there is.
-    fn next_load(&mut self) -> Option<Vec<Parcel>> {
-        self.queue.retain(|parcel| parcel.hold.count() > 0);
+    async fn poll(&mut self) {
+        let held = self.bytes();
+        let room = self.bytes_max.saturating_sub(held);
+        let due = self.shelf.due_at().map(|at| at.saturating_duration_since(Instant::now()));
+        let patience = due.unwrap_or(POLL_PATIENCE).min(POLL_PATIENCE);
+        if room < FETCH_BYTES_MIN {
+            self.health.trouble(
+                "memory",
+                format!("{held} bytes are held for topic partitions in trouble: nothing more is acquired"),
+            );
+            return self.idle(patience).await;
+        }
+        self.health.well("memory");
+        let mut wish = self.wish.clone();
+        tokio::select! {
+            shipment = self.source.poll(room, patience) => self.queue.extend(shipment.parcels),
+            () = told(&mut wish, Wish::Drain) => {}
+        }
+    }
+
+    /// Forgets what is ours no longer. A topic partition on trial of which nothing is left has nothing to be tried with.
+    fn forget_lost(&mut self) {
+        self.queue.drop_lost();
         for at in self.shelf.on_trial() {
-            // All that was held of it is lost to others: it has nothing left to be tried with.
-            if !self.queue.iter().any(|parcel| parcel.at == at) {
+            if !self.queue.parcels().any(|parcel| parcel.at == at) {
                 self.end_trial(&at);
             }
         }
-        if self.queue.front()?.fragile {
-            return self.queue.pop_front().map(|parcel| vec![parcel]);
-        }
-        let sound = self.queue.iter().take_while(|parcel| !parcel.fragile).count();
-        Some(self.queue.drain(..sound.min(self.parcels_max)).collect())
     }
 
     async fn ship(&mut self, load: Vec<Parcel>) {
         match self.transact(&load).await {
-            Ok(Some(written)) => self.finish(load, written).await,
-            Ok(None) => {
-                self.is_open = false;
-                self.keep(load);
-            }
+            Ok(Outcome::Committed(written)) => self.finish(load, written).await,
+            Ok(Outcome::Lost) => self.queue.put_back(load),
+            Ok(Outcome::NotCommitted) => self.write_again(load, "the transaction was not committed").await,
             Err(error) => self.on_error(&error, load).await,
         }
     }
 
-    /// One transaction; `None` where it was not committed and nothing speaks against trying again at once.
-    async fn transact(&mut self, load: &[Parcel]) -> Result<Option<Vec<Written>>, SinkError> {
+    async fn transact(&mut self, load: &[Parcel]) -> Result<Outcome, SinkError> {
         let written = self.sink.write(load).await?;
         // Records that were lost meanwhile are somebody else's: committing them would double them.
-        if load.iter().zip(&written).any(|(parcel, written)| parcel.hold.ranges() != written.held) {
+        if load.iter().zip(&written).any(|(parcel, written)| parcel.held() != written.held) {
             tracing::warn!("records were lost while they were written: aborting");
             self.abort().await;
-            return Ok(None);
+            return Ok(Outcome::Lost);
         }
-        match self.sink.commit().await? {
-            Fate::Committed => Ok(Some(written)),
+        match self.decide().await {
+            Fate::Committed => Ok(Outcome::Committed(written)),
             Fate::NotCommitted => {
                 self.metrics.aborts.inc();
-                Ok(None)
+                Ok(Outcome::NotCommitted)
+            }
+        }
+    }
+
+    /// Commits, and asks again until the fate of the transaction is known.
+    async fn decide(&mut self) -> Fate {
+        loop {
+            match self.sink.commit().await {
+                Ok(fate) => return fate,
+                Err(error) => {
+                    self.health.trouble("target", format_args!("commit undecided: {error}"));
+                    self.pause().await;
+                }
             }
         }
     }
@@ -219,7 +223,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
     async fn finish(&mut self, load: Vec<Parcel>, written: Vec<Written>) {
         self.metrics.commits.inc();
         self.backoff.reset();
-        self.parcels_max = usize::MAX;
+        self.queue.grow();
         self.health.well("target");
         let ats: BTreeSet<TopicPartition> = load.iter().map(|parcel| parcel.at.clone()).collect();
         ats.iter().for_each(|at| self.end_trial(at));
@@ -234,22 +238,35 @@ impl<S: Source, K: Sink> Lane<S, K> {
 
     async fn on_error(&mut self, error: &SinkError, load: Vec<Parcel>) {
         self.abort().await;
-        self.is_open = false;
         match judge(error) {
-            Decision::WriteAgain => {
-                self.health.trouble("target", error);
-                self.parcels_max = (load.len() / 2).max(1);
-                self.keep(load);
-                self.pause().await;
-            }
+            Decision::WriteAgain => self.write_again(load, error).await,
             Decision::Hold(held) => {
-                self.keep(load);
-                for Held { at, patience, reason } in held {
-                    self.health.trouble(&at, reason);
-                    self.hold(&at, patience);
+                self.queue.put_back(load);
+                // An answer about topic partitions that nobody has asked about must not make the loop spin.
+                if !held.into_iter().map(|held| self.hold(held)).fold(false, |any, held| any | held) {
+                    self.pause().await;
                 }
             }
         }
+    }
+
+    async fn write_again(&mut self, load: Vec<Parcel>, reason: impl Display) {
+        self.health.trouble("target", reason);
+        self.queue.put_back(load);
+        self.queue.shrink();
+        self.pause().await;
+    }
+
+    /// Puts a topic partition aside; `false` where there is nothing of it.
+    fn hold(&mut self, Held { at, patience, reason }: Held) -> bool {
+        let parcels = self.queue.take(&at);
+        let is_known = !parcels.is_empty();
+        if is_known {
+            self.health.trouble(&at, reason);
+            self.source.pause(&at);
+            self.shelf.put(&at, parcels, (Instant::now(), patience));
+        }
+        is_known
     }
 
     /// A topic partition that was held works again.
@@ -260,35 +277,32 @@ impl<S: Source, K: Sink> Lane<S, K> {
         }
     }
 
-    /// Puts a load back where it came from.
-    fn keep(&mut self, load: Vec<Parcel>) {
-        for parcel in load.into_iter().rev() {
-            self.queue.push_front(parcel);
+    async fn abort(&mut self) {
+        if self.sink.abort().await {
+            self.metrics.aborts.inc();
         }
     }
 
-    fn hold(&mut self, at: &TopicPartition, patience: Patience) {
-        self.source.pause(at);
-        let (held, others) = std::mem::take(&mut self.queue).into_iter().partition(|parcel| parcel.at == *at);
-        self.queue = others;
-        self.shelf.put(at, Vec::from(held), (Instant::now(), patience));
-    }
-
-    async fn abort(&mut self) {
-        self.metrics.aborts.inc();
-        self.sink.abort().await;
-    }
-
     fn bytes(&self) -> usize {
-        self.queue.iter().chain(self.shelf.parcels()).map(Parcel::size).sum()
+        self.queue.parcels().chain(self.shelf.parcels()).map(Parcel::size).sum()
     }
 
     /// Adds what has changed to the gauges, which all lanes of a flow share.
     fn gauge(&mut self) {
-        let held = self.shelf.parcels().map(|parcel| parcel.hold.count()).sum::<u64>().cast_signed();
-        let bytes = self.bytes().cast_signed() as i64;
+        let held = self.shelf.parcels().flat_map(Parcel::held).map(|range| range.count()).sum::<u64>().cast_signed();
+        let bytes = i64::try_from(self.bytes()).unwrap_or(i64::MAX);
         self.metrics.held.inc_by(held - self.gauged.0);
         self.metrics.held_bytes.inc_by(bytes - self.gauged.1);
         self.gauged = (held, bytes);
     }
+}
+
+/// How a transaction went.
+enum Outcome {
+    /// What was written is visible.
+    Committed(Vec<Written>),
+    /// Not visible, or not known to be.
+    NotCommitted,
+    /// Aborted, since some of the records are ours no longer.
+    Lost,
 }

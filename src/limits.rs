@@ -31,11 +31,8 @@ pub const THROTTLE_MAX: Duration = Duration::from_secs(30);
 /// Opening a TCP connection.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Long poll of a share fetch while the member holds nothing.
-pub const FETCH_WAIT_IDLE: Duration = Duration::from_millis(500);
-
-/// Long poll of a share fetch while the member holds records: its own acknowledgements wait behind it.
-pub const FETCH_WAIT_HOLDING: Duration = Duration::from_millis(10);
+/// Long poll of a share fetch. A lane fetches only when it has nothing left to settle, so nothing waits behind it but renewals.
+pub const FETCH_WAIT: Duration = Duration::from_millis(500);
 
 /// A poll comes back at the latest after this, so that the lane sees what else is to be done.
 pub const POLL_PATIENCE: Duration = Duration::from_secs(1);
@@ -54,6 +51,21 @@ pub const ACKNOWLEDGE_RANGES_MAX: usize = 2_000;
 
 /// A lock is renewed when this fraction of it is over: 1/2 leaves a whole half for a slow answer.
 pub const RENEW_AT_DIVISOR: u32 = 2;
+
+/// A renewal that was refused for a reason that may pass is tried again after this fraction of the lock.
+pub const RENEW_AGAIN_DIVISOR: u32 = 8;
+
+/// Tries of an acknowledgement that is refused for a reason that may pass.
+pub const ACKNOWLEDGE_TRIES_MAX: u32 = 4;
+
+/// Smallest bound on the bytes of one transaction, after failures have lowered it.
+pub const TRANSACTION_BYTES_MIN: usize = 64 << 10;
+
+/// A broker's own words in an error are cut after this many characters.
+pub const BROKER_WORDS_CHARS_MAX: usize = 300;
+
+/// How long a change of a group's configs may take to be seen by every broker.
+pub const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
 /// First and longest pause between two tries of something that failed.
 pub const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -90,7 +102,71 @@ pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 /// The longest wait for the last heartbeat, which leaves the group.
 pub const LEAVE_MAX: Duration = Duration::from_secs(3);
 
+/// Most bytes that the records of one batch may decompress to.
+pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+
+/// Most records in a batch that is carved.
+pub const RECORDS_PER_BATCH_MAX: u32 = 4 << 20;
+
+/// Largest configuration file that is read, bytes.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// Most flows of one process.
+pub const FLOW_COUNT_MAX: usize = 1_000;
+
+/// Most topics of one flow.
+pub const TOPIC_COUNT_MAX: usize = 10_000;
+
+/// Longest name of a cluster or flow, characters.
+pub const NAME_CHARS_MAX: usize = 100;
+
+/// Longest name of a topic, characters. Kafka's own limit.
+pub const TOPIC_CHARS_MAX: usize = 249;
+
+/// Longest free text, such as a group id, characters.
+pub const TEXT_CHARS_MAX: usize = 255;
+
+/// How much later than its timeout a coordinator may abort a transaction: the default of the broker's
+/// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
+pub const TRANSACTION_SWEEP: Duration = Duration::from_secs(10);
+
+/// Time between two calls of the progress callback of `verify` while records are read.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// KiB of records that a reader of `verify` lets librdkafka hold ready; its bookkeeping comes on top, some 400 bytes a record.
+pub const PREFETCH_KBYTES: u32 = 8 * 1024;
+
+/// Bytes that a reader of `verify` asks of one partition at once, compressed as they are stored.
+pub const PARTITION_FETCH_BYTES: u32 = 1 << 20;
+
+/// Bytes that a reader of `verify` asks of one broker at once, compressed as they are stored. One answer is unpacked whole, whatever
+/// the prefetch: small records, well compressed, take some twenty times the space. Asking for eight times as much reads
+/// no faster on a local network.
+pub const BROKER_FETCH_BYTES: u32 = 2 << 20;
+
+/// Most records that a round of `verify` holds hashes of, on each side: 16 bytes each, thus 256 MiB a side (48 bytes and more for
+/// compacted topics).
+pub const RECORDS_PER_ROUND_MAX: u64 = 16 << 20;
+
+/// Most rounds that read one partition again and again; past it the partition is too large to verify.
+pub const ROUNDS_PER_PARTITION_MAX: u64 = 1024;
+
+/// Longest wait of `verify` for one answer about topics, settings or offsets.
+pub const SURVEY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time without any record or end of partition before a reader of `verify` gives up.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest single wait for a record, after which a reader of `verify` looks whether it shall stop.
+pub const POLL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Time between two progress lines where the output is no terminal.
+pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
-const _: () = assert!(FETCH_WAIT_HOLDING.as_millis() < FETCH_WAIT_IDLE.as_millis());
+const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);
+const _: () = assert!(RECORDS_PER_BATCH_MAX < i32::MAX.unsigned_abs());
+const _: () = assert!(PARTITION_FETCH_BYTES <= BROKER_FETCH_BYTES);
+const _: () = assert!(POLL_TIMEOUT.as_millis() < STALL_TIMEOUT.as_millis());

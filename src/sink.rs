@@ -10,7 +10,7 @@ pub mod kafka;
 
 /// A place that takes parcels in transactions: what is written becomes visible as a whole, or not at all.
 pub trait Sink: Send {
-    /// Gets ready to write; nothing is acquired before. Also mends what a failure has left behind.
+    /// Gets ready to write; nothing is acquired before. Mends what a failure has left behind; costs nothing where all is well.
     fn open(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send;
 
     /// Writes parcels within one transaction, which it begins. Returns when all is stored, but not visible yet.
@@ -20,10 +20,13 @@ pub trait Sink: Send {
     fn write(&mut self, parcels: &[Parcel]) -> impl Future<Output = Result<Vec<Written>, SinkError>> + Send;
 
     /// Makes what was written visible.
+    ///
+    /// Errors: its fate is not known yet. Ask again; until then nothing is written again.
     fn commit(&mut self) -> impl Future<Output = Result<Fate, SinkError>> + Send;
 
-    /// Takes back what was written. Never fails: what could not be taken back, the next [open](Self::open) does.
-    fn abort(&mut self) -> impl Future<Output = ()> + Send;
+    /// Takes back what was written; returns whether there was anything. Never fails: what could not be taken back, the next
+    /// [open](Self::open) does.
+    fn abort(&mut self) -> impl Future<Output = bool> + Send;
 }
 
 /// What was written of one parcel.

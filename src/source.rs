@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::batch::OffsetRange;
+use crate::batch::{OffsetRange, RecordBatch, within, without};
 
 pub mod share;
 
@@ -41,8 +41,11 @@ pub trait Source: Send {
     /// Waits until something was acquired, at most for `patience`; takes about `bytes_max` bytes. An empty shipment says: not yet.
     fn poll(&mut self, bytes_max: usize, patience: Duration) -> impl Future<Output = Shipment> + Send;
 
+    /// Gathers what earlier polls have asked for and is still on its way, and asks for nothing more. Empty means: nothing is.
+    fn gather(&mut self) -> impl Future<Output = Shipment> + Send;
+
     /// Acknowledges what a lane has finished. Never fails: what the source could not store will come again, and is counted.
-    fn settle(&mut self, settlements: Vec<Settlement>) -> impl Future<Output = Settled> + Send;
+    fn settle(&mut self, settlements: Vec<Settlement>) -> impl Future<Output = ()> + Send;
 
     /// Acquires nothing more of a topic partition; what was acquired stays held.
     fn pause(&mut self, at: &TopicPartition);
@@ -50,8 +53,8 @@ pub trait Source: Send {
     /// Ends a [`pause`](Self::pause).
     fn resume(&mut self, at: &TopicPartition);
 
-    /// Leaves. Everything that is still held is released for others, at the cost of one delivery attempt.
-    fn close(self) -> impl Future<Output = ()> + Send;
+    /// Leaves. Everything that is still held is released for others, at the cost of one delivery attempt; returns how many offsets.
+    fn close(self) -> impl Future<Output = u64> + Send;
 }
 
 /// What one poll brought.
@@ -61,7 +64,7 @@ pub struct Shipment {
     pub parcels: Vec<Parcel>,
 }
 
-/// Record batches of one topic partition, with the offsets that are ours. What it holds is settled, or lost, as a whole.
+/// Record batches of one topic partition, with the offsets that are ours.
 #[derive(Debug, Clone)]
 pub struct Parcel {
     /// Where the records come from.
@@ -72,8 +75,10 @@ pub struct Parcel {
     pub leader: i32,
     /// Whole record batches as the broker sent them; they may hold more than what was acquired.
     pub records: Bytes,
-    /// The offsets that are ours.
+    /// Offsets that were acquired together.
     pub hold: Arc<Hold>,
+    /// The part of the hold that travels in this parcel.
+    pub span: OffsetRange,
     /// Highest delivery count among the records.
     pub delivery_count: i16,
     /// Whether the records are so close to the delivery limit that they should travel alone.
@@ -85,9 +90,38 @@ impl Parcel {
     pub fn size(&self) -> usize {
         self.records.len()
     }
+
+    /// The offsets of the parcel that are ours now: ascending.
+    pub fn held(&self) -> Vec<OffsetRange> {
+        within(&self.hold.ranges(), self.span)
+    }
+
+    /// Takes a parcel apart where a record batch ends, about in the middle; `None` where it has only one batch.
+    ///
+    /// The second part begins with the last batch of the first: it shows that nothing lies between the two (see `sink/kafka/pack.rs`).
+    pub fn split(&self) -> Option<(Self, Self)> {
+        let batches: Vec<RecordBatch> = RecordBatch::split(self.records.clone()).collect::<Result<_, _>>().ok()?;
+        let ours = |batch: &RecordBatch| !within(&[batch.offsets()], self.span).is_empty();
+        let (mut end, mut cut) = (0, None);
+        for pair in batches.windows(2) {
+            let begin = end;
+            end += pair[0].size_bytes();
+            if ours(&pair[0]) && ours(&pair[1]) {
+                cut = Some((begin, end, pair[0].last_offset()));
+                if end >= self.records.len() / 2 {
+                    break;
+                }
+            }
+        }
+        let (begin, end, last) = cut?;
+        let left = OffsetRange { last, ..self.span };
+        let right = OffsetRange { first: last + 1, ..self.span };
+        let part = |span, records| Self { span, records, ..self.clone() };
+        Some((part(left, self.records.slice(..end)), part(right, self.records.slice(begin..))))
+    }
 }
 
-/// The offsets that a parcel holds. The source takes away what it has lost; the lane looks before it commits.
+/// Offsets that were acquired together. The source takes away what it has lost; the lane looks before it commits.
 #[derive(Debug, Default)]
 pub struct Hold {
     ranges: Mutex<Vec<OffsetRange>>,
@@ -104,18 +138,19 @@ impl Hold {
         self.lock().clone()
     }
 
-    /// Offsets that are ours now.
-    pub fn count(&self) -> u64 {
-        self.lock().iter().map(OffsetRange::count).sum()
+    /// Whether nothing is ours any more.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
     }
 
-    /// The source has lost a range that it handed out.
-    pub fn lose(&self, lost: OffsetRange) {
-        self.lock().retain(|range| *range != lost);
+    /// Offsets are ours no longer: settled, or lost.
+    pub fn drop_range(&self, gone: OffsetRange) {
+        let mut ranges = self.lock();
+        *ranges = without(&ranges, gone);
     }
 
-    /// The source has lost everything.
-    pub fn lose_all(&self) {
+    /// Nothing is ours any more.
+    pub fn drop_all(&self) {
         self.lock().clear();
     }
 
@@ -135,18 +170,47 @@ pub struct Settlement {
     pub written: Vec<OffsetRange>,
 }
 
-/// How a settlement went.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Settled {
-    /// Offsets that the source has stored as done.
-    pub acknowledged: u64,
-    /// Offsets that it has not: they will be delivered again.
-    pub lost: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::sample;
 
-impl std::ops::AddAssign for Settled {
-    fn add_assign(&mut self, other: Self) {
-        self.acknowledged += other.acknowledged;
-        self.lost += other.lost;
+    fn parcel(counts: &[i32], span: (i64, i64)) -> Parcel {
+        let span = OffsetRange { first: span.0, last: span.1 };
+        Parcel {
+            at: TopicPartition { topic: "t".into(), partition: 0 },
+            topic_id: Uuid::nil(),
+            leader: 1,
+            records: sample::batches(0, counts),
+            hold: Arc::new(Hold::new(vec![span])),
+            span,
+            delivery_count: 1,
+            fragile: false,
+        }
+    }
+
+    fn span(parcel: &Parcel) -> (i64, i64) {
+        (parcel.span.first, parcel.span.last)
+    }
+
+    #[test]
+    fn a_parcel_is_split_between_batches_into_parts_that_hold_all_of_it() {
+        let whole = parcel(&[10, 10, 10, 10], (0, 39));
+        let (left, right) = whole.split().unwrap();
+        assert_eq!((span(&left), span(&right)), ((0, 19), (20, 39)));
+        assert_eq!([left.held(), right.held()].concat(), [left.span, right.span]);
+        let (middle, last) = right.split().unwrap();
+        assert_eq!((span(&middle), span(&last)), ((20, 29), (30, 39)));
+        assert!(last.split().is_none() && last.size() < whole.size());
+    }
+
+    #[test]
+    fn a_settled_part_leaves_the_rest_held() {
+        let whole = parcel(&[10, 10], (0, 19));
+        let (left, right) = whole.split().unwrap();
+        left.hold.drop_range(left.span);
+        assert_eq!((left.held(), right.held()), (vec![], vec![right.span]));
+        right.hold.drop_all();
+        assert!(whole.hold.is_empty());
     }
 }

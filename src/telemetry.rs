@@ -8,6 +8,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::bridge::View;
 use crate::config::{BridgeConfig, LogFormat};
+use crate::error::Exit;
 
 /// Erases the live line, which the next second writes again.
 const ERASE_LINE: &str = "\r\x1b[K";
@@ -27,6 +28,14 @@ pub fn start(config: &BridgeConfig) {
     } else {
         builder.with_ansi(is_terminal).with_writer(OverLiveLine { is_terminal }).init();
     }
+}
+
+/// Ends the process when any of its tasks panics: what is left would go on without it, and nobody would notice.
+pub fn end_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        tracing::error!(%panic, "a fault of sharebridge itself: please report it");
+        std::process::exit(Exit::Internal as i32);
+    }));
 }
 
 /// Writes log lines over the live line.

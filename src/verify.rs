@@ -31,45 +31,13 @@ pub use tally::Basis;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 
 use multiset::Multiset;
 use plan::Round;
 use reader::{Reading, Watch};
 use survey::TopicSurvey;
 
-/// Time between two calls of the progress callback while records are read.
-pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-
-/// KiB of records that a reader lets librdkafka hold ready; its bookkeeping comes on top, some 400 bytes a record.
-pub const PREFETCH_KBYTES: u32 = 8 * 1024;
-
-/// Bytes that a reader asks of one partition at once, compressed as they are stored.
-pub const PARTITION_FETCH_BYTES: u32 = 1 << 20;
-
-/// Bytes that a reader asks of one broker at once, compressed as they are stored. One answer is unpacked whole, whatever
-/// the prefetch: small records, well compressed, take some twenty times the space. Asking for eight times as much reads
-/// no faster on a local network.
-pub const BROKER_FETCH_BYTES: u32 = 2 << 20;
-
-/// Most records that a round holds hashes of, on each side: 16 bytes each, thus 256 MiB a side (48 bytes and more for
-/// compacted topics).
-pub const RECORDS_PER_ROUND_MAX: u64 = 16 << 20;
-
-/// Most rounds that read one partition again and again; past it the partition is too large to verify.
-pub const ROUNDS_PER_PARTITION_MAX: u64 = 1024;
-
-/// Longest wait for one answer about topics, settings or offsets.
-pub const SURVEY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Longest time without any record or end of partition before a reader gives up.
-pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Longest single wait for a record, after which a reader looks whether it shall stop.
-pub const POLL_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Time between two lines where the output is no terminal.
-pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
+use crate::limits::PROGRESS_INTERVAL;
 
 /// What to compare with what.
 pub struct Comparison {
@@ -85,7 +53,7 @@ pub struct Comparison {
 ///
 /// Blocks until all is read, so a caller in an async context gives it a thread. `progress` is called on the calling
 /// thread, every [`PROGRESS_INTERVAL`] and once after each round of partitions.
-/// Memory is bounded by [`RECORDS_PER_ROUND_MAX`] hashes for each side.
+/// Memory is bounded by [`RECORDS_PER_ROUND_MAX`](crate::limits::RECORDS_PER_ROUND_MAX) hashes for each side.
 /// Errors: a cluster that does not answer, refuses, or stops delivering. Differences are no errors.
 pub fn verify(comparison: &Comparison, progress: &mut dyn FnMut(Progress)) -> Result<Report, VerifyError> {
     if comparison.topics.is_empty() {

@@ -11,6 +11,7 @@ pub mod client;
 pub mod codec;
 pub mod connection;
 pub mod error;
+pub mod leaders;
 pub mod produce;
 pub mod share;
 pub mod transaction;

@@ -5,12 +5,7 @@
 use super::header::{self, Header};
 use super::records::{Records, put_varint};
 use super::{BatchError, Codec, OffsetRange, RecordBatch, TimestampType};
-
-/// Most bytes that the records of one batch may decompress to.
-pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
-
-/// Most records in a batch that is carved.
-pub const RECORDS_PER_BATCH_MAX: u32 = 4 << 20;
+use crate::limits::{DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX};
 
 /// What [`carve`] took out of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -74,7 +74,7 @@ pub enum BatchError {
         /// What is wrong.
         why: &'static str,
     },
-    /// More records than [`RECORDS_PER_BATCH_MAX`](super::RECORDS_PER_BATCH_MAX).
+    /// More records than [`RECORDS_PER_BATCH_MAX`](crate::limits::RECORDS_PER_BATCH_MAX).
     #[error("batch at offset {base_offset} has {count} records, more than the {count_max} that can be carved")]
     TooManyRecords {
         /// Where the batch starts.

@@ -33,6 +33,24 @@ impl OffsetRange {
     }
 }
 
+/// What is left of `ranges` (ascending, disjoint) without the offsets of `gone`.
+pub fn without(ranges: &[OffsetRange], gone: OffsetRange) -> Vec<OffsetRange> {
+    let parts = ranges.iter().flat_map(|range| {
+        [
+            OffsetRange { first: range.first, last: range.last.min(gone.first.saturating_sub(1)) },
+            OffsetRange { first: range.first.max(gone.last.saturating_add(1)), last: range.last },
+        ]
+    });
+    parts.filter(|part| part.first <= part.last).collect()
+}
+
+/// What lies of `ranges` (ascending, disjoint) within `span`.
+pub fn within(ranges: &[OffsetRange], span: OffsetRange) -> Vec<OffsetRange> {
+    let clip =
+        |range: &OffsetRange| OffsetRange { first: range.first.max(span.first), last: range.last.min(span.last) };
+    ranges.iter().map(clip).filter(|part| part.first <= part.last).collect()
+}
+
 impl fmt::Display for OffsetRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}..={}", self.first, self.last)
@@ -45,6 +63,17 @@ mod tests {
 
     fn ranges(ends: &[(i64, i64)]) -> Vec<OffsetRange> {
         ends.iter().map(|&(first, last)| OffsetRange { first, last }).collect()
+    }
+
+    #[test]
+    fn ranges_are_cut_where_others_begin_and_end() {
+        let all = ranges(&[(0, 9), (20, 29)]);
+        assert_eq!(without(&all, OffsetRange { first: 5, last: 22 }), ranges(&[(0, 4), (23, 29)]));
+        assert_eq!(without(&all, OffsetRange { first: 3, last: 4 }), ranges(&[(0, 2), (5, 9), (20, 29)]));
+        assert_eq!(without(&all, OffsetRange { first: 10, last: 19 }), all);
+        assert_eq!(without(&all, OffsetRange { first: 0, last: i64::MAX }), []);
+        assert_eq!(within(&all, OffsetRange { first: 5, last: 22 }), ranges(&[(5, 9), (20, 22)]));
+        assert_eq!(within(&all, OffsetRange { first: 10, last: 19 }), []);
     }
 
     #[test]

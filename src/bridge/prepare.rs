@@ -2,6 +2,7 @@
 
 use crate::config::FlowConfig;
 use crate::health::Health;
+use crate::limits::METADATA_AGE_MAX;
 use crate::source::share::group::{self, GroupError};
 use crate::wire::admin::{Configs, NewTopic, Resource, create_topic, describe_configs};
 use crate::wire::backoff::Backoff;
@@ -33,6 +34,18 @@ pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupErro
     }
     health.well("topics");
     Ok(())
+}
+
+/// Looks again from time to time, for topics that appear at the source later. Never ends.
+pub async fn keep_topics(flow: FlowConfig, health: Health) {
+    let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
+    loop {
+        tokio::time::sleep(METADATA_AGE_MAX).await;
+        // The lanes tell when a cluster is out of reach.
+        if let Err(error) = prepare_topics(&flow, (&mut source, &mut target), &health).await {
+            tracing::debug!(flow = flow.name, %error, "topics not compared");
+        }
+    }
 }
 
 /// Creates the topics that are missing on the target. One that cannot be created, or that the source lacks, is told, and does not

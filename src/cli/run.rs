@@ -28,6 +28,7 @@ impl Run {
         };
         config.flows.iter().for_each(|flow| println!("{}", plan(flow)));
         telemetry::start(&config.bridge);
+        telemetry::end_on_panic();
         match tokio::runtime::Runtime::new() {
             Ok(runtime) => runtime.block_on(serve(config)),
             Err(error) => fail(format_args!("no runtime: {error}")),
@@ -55,12 +56,12 @@ async fn serve(config: Config) -> Exit {
         Err(error) => return fail(format_args!("no signal handlers: {error}")),
     };
     match bridge.run(stop).await {
-        Ok(Farewell::Drained) => {
-            tracing::info!("drained");
+        Ok(Farewell { released: 0 }) => {
+            tracing::info!("drained: all that was acquired is finished");
             Exit::Ok
         }
-        Ok(Farewell::CutShort) => {
-            tracing::warn!("the grace period (drain.timeout.ms) ended first: unfinished records were released");
+        Ok(Farewell { released }) => {
+            tracing::warn!(released, "records were left unfinished, and released for others");
             Exit::Ok
         }
         Err(refused @ GroupError::Clamped { .. }) => {

@@ -7,9 +7,8 @@ use super::document::{Place, Table};
 use super::error::{ConfigError, Problem};
 use super::relation::{self, common_server};
 use super::section::{Section, View};
-use super::{
-    BridgeConfig, ClusterConfig, Config, FLOW_COUNT_MAX, FlowConfig, GroupConfig, LogFormat, TRANSACTION_SWEEP,
-};
+use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat};
+use crate::limits::{FLOW_COUNT_MAX, TRANSACTION_SWEEP};
 
 /// Clusters by name; `None` is one with errors of its own.
 type Clusters = BTreeMap<String, Option<Arc<ClusterConfig>>>;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::Place;
 use super::shown::Shown;
-use super::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, TOPIC_COUNT_MAX};
+use crate::limits::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, TOPIC_COUNT_MAX};
 
 /// All that is wrong with one file, in the order of its lines.
 ///

@@ -7,8 +7,9 @@ use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use super::document::Raw;
 use super::error::Problem;
+use super::offset_reset;
 use super::shown::Shown;
-use super::{TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX, offset_reset};
+use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX};
 
 /// What a value must be.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Kind {
 
 /// Whether this may name a cluster or a flow: it goes into ids and metric labels.
 pub(super) fn is_name(text: &str) -> bool {
-    (1..=super::NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_name_byte)
+    (1..=NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_name_byte)
 }
 
 fn is_name_byte(byte: u8) -> bool {

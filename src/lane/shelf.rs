@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::lane::retry::Patience;
@@ -12,61 +13,112 @@ use crate::wire::backoff::Backoff;
 /// Parcels that wait, by topic partition, with the time of the next try.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    places: BTreeMap<TopicPartition, Place>,
+    slots: BTreeMap<TopicPartition, Slot>,
 }
 
-#[derive(Debug)]
-struct Place {
+#[derive(Debug, Default)]
+struct Slot {
     parcels: Vec<Parcel>,
     /// `None` while its parcels are being tried.
-    again_at: Option<Instant>,
+    again_at: Option<(Instant, Patience)>,
     backoff: Backoff,
 }
 
 impl Shelf {
-    /// Puts parcels of one topic partition aside.
+    /// Puts parcels of one topic partition aside. Their bytes are copied: otherwise each would keep a whole reply in memory.
     pub fn put(&mut self, at: &TopicPartition, parcels: Vec<Parcel>, (now, patience): (Instant, Patience)) {
-        let place = self.places.entry(at.clone()).or_insert_with(|| Place {
-            parcels: vec![],
-            again_at: None,
-            backoff: Backoff::default(),
-        });
-        place.parcels.extend(parcels);
+        let slot = self.slots.entry(at.clone()).or_default();
+        let compact = |parcel: Parcel| Parcel { records: Bytes::copy_from_slice(&parcel.records), ..parcel };
+        slot.parcels.extend(parcels.into_iter().map(compact));
         let pause = match patience {
-            Patience::Soon => place.backoff.pause(),
+            Patience::Soon => slot.backoff.pause(),
             Patience::Long => HOLD_RETRY,
         };
-        place.again_at = Some(now + pause);
+        slot.again_at = Some((now + pause, patience));
     }
 
     /// Takes down what is to be tried again. Its topic partition stays known until the trial [ends](Self::end_trial).
     pub fn take_due(&mut self, now: Instant) -> Vec<Parcel> {
-        let due = self.places.values_mut().filter(|place| place.again_at.is_some_and(|at| at <= now));
-        due.flat_map(|place| {
-            place.again_at = None;
-            std::mem::take(&mut place.parcels)
+        let due = self.slots.values_mut().filter(|slot| slot.again_at.is_some_and(|(at, _)| at <= now));
+        due.flat_map(|slot| {
+            slot.again_at = None;
+            std::mem::take(&mut slot.parcels)
         })
         .collect()
     }
 
     /// When the next try is due.
     pub fn due_at(&self) -> Option<Instant> {
-        self.places.values().filter_map(|place| place.again_at).min()
+        self.slots.values().filter_map(|slot| Some(slot.again_at?.0)).min()
+    }
+
+    /// When the next try is due of something that should heal by itself.
+    pub fn soon_at(&self) -> Option<Instant> {
+        let soon =
+            self.slots.values().filter_map(|slot| slot.again_at.filter(|(_, patience)| *patience == Patience::Soon));
+        soon.map(|(at, _)| at).min()
     }
 
     /// Topic partitions whose parcels were taken down, with the outcome still open.
     pub fn on_trial(&self) -> Vec<TopicPartition> {
-        let places = self.places.iter().filter(|(_, place)| place.again_at.is_none());
-        places.map(|(at, _)| at.clone()).collect()
+        let slots = self.slots.iter().filter(|(_, slot)| slot.again_at.is_none());
+        slots.map(|(at, _)| at.clone()).collect()
     }
 
-    /// A topic partition works again; `false` where it was not held.
+    /// The parcels of a topic partition that were taken down are done with; `false` where none were.
     pub fn end_trial(&mut self, at: &TopicPartition) -> bool {
-        self.places.remove(at).is_some()
+        let on_trial = self.slots.get(at).is_some_and(|slot| slot.again_at.is_none());
+        on_trial && self.slots.remove(at).is_some()
     }
 
     /// All parcels that wait.
     pub fn parcels(&self) -> impl Iterator<Item = &Parcel> {
-        self.places.values().flat_map(|place| &place.parcels)
+        self.slots.values().flat_map(|slot| &slot.parcels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::OffsetRange;
+    use crate::source::Hold;
+    use std::sync::Arc;
+
+    fn at() -> TopicPartition {
+        TopicPartition { topic: "t".into(), partition: 0 }
+    }
+
+    fn parcel() -> Parcel {
+        let span = OffsetRange { first: 0, last: 9 };
+        Parcel {
+            at: at(),
+            topic_id: uuid::Uuid::nil(),
+            leader: 1,
+            records: Bytes::from_static(b"x"),
+            hold: Arc::new(Hold::new(vec![span])),
+            span,
+            delivery_count: 1,
+            fragile: false,
+        }
+    }
+
+    #[test]
+    fn what_waits_is_tried_again_when_its_time_comes() {
+        let (now, mut shelf) = (Instant::now(), Shelf::default());
+        shelf.put(&at(), vec![parcel()], (now, Patience::Long));
+        assert_eq!((shelf.due_at(), shelf.soon_at()), (Some(now + HOLD_RETRY), None));
+        assert!(shelf.take_due(now).is_empty());
+        assert_eq!(shelf.take_due(now + HOLD_RETRY).len(), 1);
+        assert_eq!((shelf.on_trial(), shelf.due_at()), (vec![at()], None));
+        assert!(shelf.end_trial(&at()) && shelf.on_trial().is_empty());
+    }
+
+    #[test]
+    fn the_success_of_others_takes_nothing_from_what_still_waits() {
+        let (now, mut shelf) = (Instant::now(), Shelf::default());
+        shelf.put(&at(), vec![parcel()], (now, Patience::Soon));
+        assert!(!shelf.end_trial(&at()));
+        assert_eq!(shelf.parcels().count(), 1);
+        assert!(shelf.soon_at().is_some());
     }
 }

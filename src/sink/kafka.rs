@@ -3,19 +3,17 @@
 //! Transactions version 2 (KIP-890): partition leaders add themselves to the transaction, and each EndTxn raises the epoch. So
 //! after any doubt about a batch the transaction is aborted, and a late batch of it is refused by its epoch.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::ClusterConfig;
-use crate::limits::{METADATA_AGE_MAX, RETRY_MIN};
+use crate::limits::METADATA_AGE_MAX;
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
-use crate::wire::backoff::Backoff;
 use crate::wire::client::CoordinatorKind;
 use crate::wire::error::code_of;
 use crate::wire::transaction::{Producer, end_txn, init_producer_id};
-use crate::wire::{Client, Code, WireError};
+use crate::wire::{Client, Code, Connection, WireError};
 
 pub mod pack;
 pub mod plan;
@@ -44,6 +42,8 @@ enum State {
     Ready,
     /// Something may have been written.
     Open,
+    /// Asked to commit, without a clear answer yet: nobody may abort.
+    Deciding,
 }
 
 impl KafkaSink {
@@ -62,7 +62,8 @@ impl KafkaSink {
     async fn init(&mut self) -> Result<(), WireError> {
         let timeout_ms = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = init_producer_id(&self.transactional_id, timeout_ms, self.producer);
-        let connection = self.client.coordinator(CoordinatorKind::Transaction, &self.transactional_id).await?;
+        let connection = self.coordinator().await?;
+        targets::check_features(&connection)?;
         let reply = connection.call(&request).await?;
         if let Some(code) = code_of(reply.error_code) {
             if matches!(code, Code::ProducerFenced | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping) {
@@ -76,60 +77,50 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// One EndTxn; adopts the epoch of the next transaction.
+    /// One EndTxn; adopts the producer of the next transaction.
     async fn end(&mut self, commit: bool) -> Result<(), WireError> {
         let request = end_txn(&self.transactional_id, self.producer, commit);
-        let connection = self.client.coordinator(CoordinatorKind::Transaction, &self.transactional_id).await?;
+        let connection = self.coordinator().await?;
         let reply = connection.call(&request).await?;
         if let Some(code) = code_of(reply.error_code) {
             let what = if commit { "commit" } else { "abort" };
             return Err(connection.answered("EndTxn", what, (code, None)));
         }
-        if reply.producer_id.0 >= 0 {
-            self.producer = Producer { id: reply.producer_id.0, epoch: reply.producer_epoch };
+        let next = Producer { id: reply.producer_id.0, epoch: reply.producer_epoch };
+        // Sequences start at 0 only under a new epoch: under the old one, leaders would take new batches for repeated ones.
+        let is_new = next.id >= 0 && next != self.producer;
+        self.state = if is_new { State::Ready } else { State::Doubtful };
+        if is_new {
+            self.producer = next;
         }
-        self.state = State::Ready;
         Ok(())
     }
-}
 
-/// What an answer to EndTxn(commit) says about the fate of the transaction. A lost answer leaves it undecided: the same request,
-/// sent again, tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// Ask again with the same request.
-    AskAgain,
-    /// It was aborted, or by somebody else decided; without a ledger nobody can tell, so it is written again.
-    WriteAgain,
-    /// The broker refuses to answer, and asking again would not help: tell the lane.
-    Refused,
-}
-
-fn judge_commit(error: &WireError) -> Verdict {
-    let Some(code) = error.code() else {
-        return Verdict::AskAgain;
-    };
-    match code {
-        Code::InvalidTxnState
-        | Code::ProducerFenced
-        | Code::InvalidProducerEpoch
-        | Code::InvalidProducerIdMapping
-        | Code::UnknownProducerId
-        | Code::TransactionAbortable => Verdict::WriteAgain,
-        code if code == Code::ConcurrentTransactions || code.is_retriable() => Verdict::AskAgain,
-        _ => Verdict::Refused,
+    async fn coordinator(&mut self) -> Result<Arc<Connection>, WireError> {
+        self.client.coordinator(CoordinatorKind::Transaction, &self.transactional_id).await
     }
+}
+
+/// Whether an answer to EndTxn(commit) says that the transaction was not committed, or that somebody else has decided it, so that
+/// without a ledger nobody can tell. After any other error the same request, sent again, tells. Source: KIP-890.
+fn is_decided_otherwise(error: &WireError) -> bool {
+    matches!(
+        error.code(),
+        Some(
+            Code::InvalidTxnState
+                | Code::ProducerFenced
+                | Code::InvalidProducerEpoch
+                | Code::InvalidProducerIdMapping
+                | Code::UnknownProducerId
+                | Code::TransactionAbortable
+        )
+    )
 }
 
 impl Sink for KafkaSink {
     async fn open(&mut self) -> Result<(), SinkError> {
-        let connection = self.client.anybody().await?;
-        targets::check_features(&connection)?;
-        if self.state == State::Open {
-            self.abort().await;
-        }
-        if self.state == State::Doubtful {
-            self.init().await?;
+        if self.state != State::Ready {
+            self.init().await.inspect_err(|_| self.client.forget_coordinators())?;
         }
         Ok(())
     }
@@ -138,40 +129,44 @@ impl Sink for KafkaSink {
         let topics = parcels.iter().map(|parcel| &parcel.at.topic);
         self.targets.refresh(&mut self.client, topics, METADATA_AGE_MAX).await?;
         let (packed, batches) = self.pack(parcels)?;
-        self.state = State::Open;
-        self.produce(batches).await?;
+        // A load of nothing but gaps begins no transaction: brokers refuse to end an empty one.
+        if packed.iter().any(|written| written.bytes > 0) {
+            self.state = State::Open;
+            self.produce(batches).await?;
+        }
         Ok(packed)
     }
 
     async fn commit(&mut self) -> Result<Fate, SinkError> {
-        let mut backoff = Backoff::new(RETRY_MIN / 10, RETRY_MIN * 10);
-        loop {
-            let Err(error) = self.end(true).await else {
-                return Ok(Fate::Committed);
-            };
-            match judge_commit(&error) {
-                Verdict::AskAgain => {
-                    tracing::debug!(%error, "commit undecided: asking again");
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-                Verdict::WriteAgain => {
-                    tracing::warn!(%error, "transaction not committed, or its fate is unknown: writing again");
-                    self.state = State::Doubtful;
-                    return Ok(Fate::NotCommitted);
-                }
-                Verdict::Refused => return Err(error.into()),
+        match self.state {
+            State::Ready => return Ok(Fate::Committed),
+            State::Doubtful => return Ok(Fate::NotCommitted),
+            State::Open | State::Deciding => self.state = State::Deciding,
+        }
+        match self.end(true).await {
+            Ok(()) => Ok(Fate::Committed),
+            Err(error) if is_decided_otherwise(&error) => {
+                tracing::warn!(%error, "transaction not committed, or its fate is unknown: writing again");
+                self.state = State::Doubtful;
+                Ok(Fate::NotCommitted)
+            }
+            Err(error) => {
+                self.client.forget_coordinators();
+                Err(error.into())
             }
         }
     }
 
-    async fn abort(&mut self) {
+    async fn abort(&mut self) -> bool {
         if self.state != State::Open {
-            return;
+            return false;
         }
         self.state = State::Doubtful;
         if let Err(error) = self.end(false).await {
+            self.client.forget_coordinators();
             tracing::debug!(%error, "abort unanswered: the producer's next epoch will do it");
         }
+        true
     }
 }
 
@@ -188,6 +183,3 @@ fn partition_results<T>(
     }
     if faults.is_empty() { Ok(fine) } else { Err(SinkError::Partitions(faults)) }
 }
-
-/// Sequence numbers of the open transaction by target partition.
-type Sequences = HashMap<TopicPartition, i32>;

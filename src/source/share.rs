@@ -15,7 +15,7 @@ use crate::health::Health;
 use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX, METADATA_AGE_MAX, METADATA_SOON};
 use crate::metrics::FlowMetrics;
 use crate::settle::acknowledgements;
-use crate::source::{Settled, Settlement, Shipment, Source, TopicPartition};
+use crate::source::{Settlement, Shipment, Source, TopicPartition};
 use crate::wire::Client;
 use crate::wire::client::TopicInfo;
 
@@ -27,7 +27,7 @@ pub mod reader;
 pub mod session;
 
 use membership::{Assignment, Membership};
-use reader::{Arrival, Command, Context, Following, Order, Reader};
+use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
 use session::{Key, request};
 
 /// See the module.
@@ -51,7 +51,9 @@ pub struct ShareSource {
 #[derive(Debug)]
 struct Handle {
     commands: mpsc::Sender<Command>,
-    fetching: bool,
+    /// Bytes of a fetch that has not been answered yet.
+    asked: Option<usize>,
+    /// Whether the broker leads anything of ours.
     following: bool,
 }
 
@@ -112,7 +114,7 @@ impl ShareSource {
             }
         }
         for (node, partitions) in led {
-            self.tell(node, partitions, &names).await;
+            self.tell(node, partitions, &names);
         }
     }
 
@@ -147,36 +149,47 @@ impl ShareSource {
         at.is_some_and(|at| self.paused.contains(&at))
     }
 
-    async fn tell(&mut self, node: i32, partitions: BTreeSet<Key>, names: &HashMap<Uuid, Arc<str>>) {
-        let Some(address) = self.client.address_of(node) else {
+    fn tell(&mut self, node: i32, partitions: BTreeSet<Key>, names: &HashMap<Uuid, Arc<str>>) {
+        let address = self.client.address_of(node);
+        if address.is_none() && !partitions.is_empty() {
             return self.refresh_soon();
-        };
+        }
         let context = &self.context;
         let handle = self.readers.entry(node).or_insert_with(|| {
             let (commands, queue) = mpsc::channel(COMMANDS_MAX);
             tokio::spawn(Reader::new(node, context.clone()).run(queue));
-            Handle { commands, fetching: false, following: false }
+            Handle { commands, asked: None, following: false }
         });
         handle.following = !partitions.is_empty();
-        let command = Command::Follow(Following { address, partitions, names: names.clone() });
-        // A reader ends only when it is told to close.
-        let _ = handle.commands.send(command).await;
+        let following = Following { address, partitions, names: names.clone() };
+        // A reader that is too busy to listen is told later.
+        self.changed |= handle.commands.try_send(Command::Follow(following)).is_err();
     }
 
-    /// Asks every reader that is idle for one fetch. They share the budget.
-    async fn ask(&mut self, bytes_max: usize) {
-        let share = bytes_max / self.readers.values().filter(|handle| handle.following).count().max(1);
-        for handle in self.readers.values_mut().filter(|handle| handle.following && !handle.fetching) {
-            handle.fetching = handle.commands.send(Command::Fetch(share)).await.is_ok();
+    /// Asks every reader that is idle for one fetch. They share what is left of the budget.
+    fn ask(&mut self, bytes_max: usize) {
+        let outstanding: usize = self.readers.values().filter_map(|handle| handle.asked).sum();
+        let idle = |handle: &&mut Handle| handle.following && handle.asked.is_none();
+        let idle_count = self.readers.values_mut().filter(idle).count().max(1);
+        let share = bytes_max.saturating_sub(outstanding) / idle_count;
+        for handle in self.readers.values_mut().filter(idle) {
+            handle.asked = handle.commands.try_send(Command::Fetch(share)).ok().map(|()| share);
         }
     }
 
     fn receive(&mut self, arrival: Arrival, shipment: &mut Shipment) {
         if let Some(handle) = self.readers.get_mut(&arrival.node) {
-            handle.fetching = false;
+            handle.asked = None;
         }
         if arrival.stale {
             self.refresh_soon();
+        }
+        self.client.learn_endpoints(arrival.endpoints);
+        for ((id, partition), node) in arrival.moved {
+            let topic = self.known.iter_mut().find(|topic| topic.id == id);
+            if let Some(leader) = topic.and_then(|topic| topic.leader_mut(partition)) {
+                *leader = Some(node);
+            }
         }
         shipment.parcels.extend(arrival.parcels);
     }
@@ -187,7 +200,7 @@ impl Source for ShareSource {
         let deadline = Instant::now() + patience;
         let mut shipment = Shipment::default();
         self.follow().await;
-        self.ask(bytes_max).await;
+        self.ask(bytes_max);
         tokio::select! {
             Some(arrival) = self.arrivals.recv() => self.receive(arrival, &mut shipment),
             _ = self.assignment.changed() => self.changed = true,
@@ -199,30 +212,34 @@ impl Source for ShareSource {
         shipment
     }
 
-    async fn settle(&mut self, settlements: Vec<Settlement>) -> Settled {
+    async fn gather(&mut self) -> Shipment {
+        let mut shipment = Shipment::default();
+        while self.readers.values().any(|handle| handle.asked.is_some()) && shipment.parcels.is_empty() {
+            let Some(arrival) = self.arrivals.recv().await else { break };
+            self.receive(arrival, &mut shipment);
+        }
+        shipment
+    }
+
+    async fn settle(&mut self, settlements: Vec<Settlement>) {
         let mut orders: BTreeMap<i32, (Vec<_>, Vec<_>)> = BTreeMap::new();
         for Settlement { parcel, held, written } in settlements {
-            let (partitions, holds) = orders.entry(parcel.leader).or_default();
+            let (partitions, finished) = orders.entry(parcel.leader).or_default();
             partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, &written)));
-            holds.push(parcel.hold);
+            finished.push((parcel.hold, parcel.span));
         }
         let mut answers = vec![];
-        for (node, (partitions, holds)) in orders {
-            let Some(handle) = self.readers.get(&node) else {
-                continue;
-            };
+        for (node, (partitions, finished)) in orders {
+            let Some(handle) = self.readers.get(&node) else { continue };
             let (done, answer) = oneshot::channel();
             // A reader ends only when it is told to close.
-            let _ = handle.commands.send(Command::Settle(Order { partitions, holds, done })).await;
+            let _ = handle.commands.send(Command::Settle(Order { partitions, finished, done })).await;
             answers.push(answer);
         }
-        let mut settled = Settled::default();
-        for answer in join_all(answers).await {
-            settled += answer.unwrap_or_default();
+        for Settled { acknowledged, lost } in join_all(answers).await.into_iter().map(Result::unwrap_or_default) {
+            self.context.metrics.acknowledged.inc_by(acknowledged);
+            self.context.metrics.lost.inc_by(lost);
         }
-        self.context.metrics.acknowledged.inc_by(settled.acknowledged);
-        self.context.metrics.lost.inc_by(settled.lost);
-        settled
     }
 
     fn pause(&mut self, at: &TopicPartition) {
@@ -233,7 +250,7 @@ impl Source for ShareSource {
         self.changed |= self.paused.remove(at);
     }
 
-    async fn close(mut self) {
+    async fn close(mut self) -> u64 {
         let mut answers = vec![];
         for handle in self.readers.values() {
             let (done, answer) = oneshot::channel();
@@ -241,11 +258,11 @@ impl Source for ShareSource {
             let _ = handle.commands.send(Command::Close(done)).await;
             answers.push(answer);
         }
-        for answer in join_all(answers).await {
-            self.context.metrics.released.inc_by(answer.unwrap_or(0));
-        }
+        let released = join_all(answers).await.into_iter().map(Result::unwrap_or_default).sum();
+        self.context.metrics.released.inc_by(released);
         drop(self.leave.take());
         // The task bounds its own farewell.
         let _ = self.membership.await;
+        released
     }
 }

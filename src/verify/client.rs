@@ -8,7 +8,7 @@ use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::error::VerifyError;
-use super::{BROKER_FETCH_BYTES, PARTITION_FETCH_BYTES, PREFETCH_KBYTES};
+use crate::limits::{BROKER_FETCH_BYTES, PARTITION_FETCH_BYTES, PREFETCH_KBYTES};
 
 /// How to reach one side of a comparison.
 ///

@@ -3,7 +3,7 @@
 use super::error::VerifyError;
 use super::survey::TopicSurvey;
 use super::tally::Slice;
-use super::{RECORDS_PER_ROUND_MAX, ROUNDS_PER_PARTITION_MAX};
+use crate::limits::{RECORDS_PER_ROUND_MAX, ROUNDS_PER_PARTITION_MAX};
 
 /// Offsets from `low` up to, not including, `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Stderr, Write};
 use std::time::{Duration, Instant};
 
-use super::LINE_INTERVAL;
+use crate::limits::LINE_INTERVAL;
 
 /// Characters of the bar itself.
 const BAR_WIDTH: u64 = 30;

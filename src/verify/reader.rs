@@ -16,7 +16,7 @@ use super::error::VerifyError;
 use super::multiset::Multiset;
 use super::plan::Span;
 use super::tally::{Basis, Slice, Tally};
-use super::{POLL_TIMEOUT, RECORDS_PER_ROUND_MAX, STALL_TIMEOUT};
+use crate::limits::{POLL_TIMEOUT, RECORDS_PER_ROUND_MAX, STALL_TIMEOUT};
 
 /// Offsets that a reader passes before it makes its progress known.
 const PUBLISH_OFFSETS: u64 = 4096;

@@ -8,11 +8,12 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
+use super::Comparison;
 use super::client::{Client, Endpoint};
 use super::error::VerifyError;
 use super::plan::{Pair, Span};
 use super::tally::Basis;
-use super::{Comparison, POLL_TIMEOUT, SURVEY_TIMEOUT};
+use crate::limits::{POLL_TIMEOUT, SURVEY_TIMEOUT};
 
 /// One topic on both sides, before reading.
 pub(super) struct TopicSurvey {

@@ -14,6 +14,7 @@ use crate::config::ClusterConfig;
 use crate::wire::backoff::Backoff;
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
+use crate::wire::leaders::Endpoint;
 
 /// Kafka's id of a broker.
 pub type NodeId = i32;
@@ -26,6 +27,7 @@ pub struct Client {
     addresses: HashMap<NodeId, Arc<str>>,
     connections: HashMap<Arc<str>, Arc<Connection>>,
     backoffs: HashMap<Arc<str>, Backoff>,
+    coordinators: HashMap<(CoordinatorKind, String), Arc<Connection>>,
     controller: NodeId,
 }
 
@@ -40,8 +42,15 @@ pub struct TopicInfo {
     pub leaders: Vec<Option<NodeId>>,
 }
 
+impl TopicInfo {
+    /// The leader of a partition, where the topic has the partition.
+    pub fn leader_mut(&mut self, partition: i32) -> Option<&mut Option<NodeId>> {
+        self.leaders.get_mut(usize::try_from(partition).ok()?)
+    }
+}
+
 /// What a coordinator coordinates. Source: FindCoordinatorRequest.json.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CoordinatorKind {
     /// A group, by group id.
     Group = 0,
@@ -57,6 +66,7 @@ impl Client {
             addresses: HashMap::new(),
             connections: HashMap::new(),
             backoffs: HashMap::new(),
+            coordinators: HashMap::new(),
             controller: -1,
         }
     }
@@ -85,8 +95,25 @@ impl Client {
         self.broker(self.controller).await
     }
 
-    /// A connection to the coordinator of a group or a transactional id.
+    /// A connection to the coordinator of a group or a transactional id. It is remembered until [`forget_coordinators`].
+    ///
+    /// [`forget_coordinators`]: Self::forget_coordinators
     pub async fn coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
+        let known = (kind, key.to_owned());
+        if let Some(connection) = self.coordinators.get(&known).filter(|connection| connection.is_alive()) {
+            return Ok(connection.clone());
+        }
+        let connection = self.find_coordinator(kind, key).await?;
+        self.coordinators.insert(known, connection.clone());
+        Ok(connection)
+    }
+
+    /// A coordinator has given an error: ask who it is before the next request.
+    pub fn forget_coordinators(&mut self) {
+        self.coordinators.clear();
+    }
+
+    async fn find_coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
         let request = FindCoordinatorRequest::default()
             .with_key_type(kind as i8)
             .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
@@ -137,9 +164,9 @@ impl Client {
         Err(last)
     }
 
-    /// Forgets what is known about brokers' connections, after one of them gave cause for doubt.
-    pub fn disconnect(&mut self) {
-        self.connections.clear();
+    /// Takes note of where brokers are, from the hints of a reply.
+    pub fn learn_endpoints(&mut self, endpoints: Vec<Endpoint>) {
+        self.addresses.extend(endpoints.into_iter().map(|(node, address)| (node, address.into())));
     }
 
     async fn connect(&mut self, address: Arc<str>) -> Result<Arc<Connection>, WireError> {

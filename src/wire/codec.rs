@@ -124,6 +124,9 @@ pub enum ReadError {
     /// A varint of more than 32 bits.
     #[error("varint too long")]
     Varint,
+    /// Offsets that no partition can have, or not in order.
+    #[error("impossible offsets")]
+    Offsets,
     /// A string that is not UTF-8.
     #[error("text is not UTF-8")]
     Text,
@@ -219,11 +222,19 @@ impl Reader {
 
     /// Skips the tagged fields at the end of a structure.
     pub fn tags(&mut self) -> Result<(), ReadError> {
+        self.tags_with(|_, _| Ok(()))
+    }
+
+    /// Reads the tagged fields at the end of a structure: `field` gets each tag with its bytes, and may leave them.
+    pub fn tags_with(
+        &mut self,
+        mut field: impl FnMut(u32, &mut Reader) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
         for _ in 0..self.uvarint()? {
-            self.uvarint()?;
+            let tag = self.uvarint()?;
             let len = self.uvarint()? as usize;
             self.need(len, "tagged field")?;
-            self.rest.advance(len);
+            field(tag, &mut Reader::new(self.rest.split_to(len)))?;
         }
         Ok(())
     }

@@ -9,12 +9,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use kafka_protocol::protocol::StrBytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::config::ClusterConfig;
-use crate::limits::{FRAME_BYTES_MAX, READ_BUFFER_BYTES, REQUESTS_IN_FLIGHT_MAX, THROTTLE_MAX};
+use crate::limits::{BROKER_WORDS_CHARS_MAX, FRAME_BYTES_MAX, READ_BUFFER_BYTES, REQUESTS_IN_FLIGHT_MAX, THROTTLE_MAX};
 use crate::wire::call::{Answer, Call, Head};
 use crate::wire::codec::Frame;
 use crate::wire::error::{Place, WireError, code_of};
@@ -50,6 +50,7 @@ impl std::fmt::Debug for Writer {
 struct Shared {
     place: Place,
     state: Mutex<State>,
+    ended: Notify,
 }
 
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Connection {
             .await
             .map_err(|cause| WireError::Connect { place: place.clone(), cause: Arc::new(cause) })?;
         let state = State { waiting: Some(HashMap::new()), cause: "closed".into(), silent_until: None };
-        let shared = Arc::new(Shared { place: place.clone(), state: Mutex::new(state) });
+        let shared = Arc::new(Shared { place: place.clone(), state: Mutex::new(state), ended: Notify::new() });
         let reader = tokio::spawn(read_replies(incoming, shared.clone())).abort_handle();
         let mut connection = Self {
             place,
@@ -83,15 +84,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// A broker that does not know our version of ApiVersions answers in version 0 with error 35: then version 0 is asked.
+    /// Every broker that we can work with speaks version 3, the first that tells finalized features (KIP-584).
     async fn ask_versions(&self) -> Result<ApiVersionsResponse, WireError> {
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("sharebridge"))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        let reply = match self.send_as(&request, 3).await?.reply(self.request_timeout).await {
-            Err(WireError::Malformed { .. }) => self.send_as(&request, 0).await?.reply(self.request_timeout).await?,
-            other => other?,
-        };
+        let reply = self.send_as(&request, 3).await?.reply(self.request_timeout).await?;
         match code_of(reply.error_code) {
             None => Ok(reply),
             Some(code) => Err(self.answered("ApiVersions", "versions", (code, None))),
@@ -136,6 +134,17 @@ impl Connection {
         self.shared.lock().waiting.is_some()
     }
 
+    /// Waits until the connection has ended.
+    pub async fn ended(&self) {
+        loop {
+            let ended = self.shared.ended.notified();
+            if !self.is_alive() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     /// The error for an error code in a reply that came over this connection.
     pub fn answered(
         &self,
@@ -143,7 +152,7 @@ impl Connection {
         what: &str,
         (code, message): (crate::wire::Code, Option<String>),
     ) -> WireError {
-        WireError::Answered { place: self.place.clone(), api, what: what.to_owned(), code, message }
+        WireError::Answered { place: self.place.clone(), api, what: what.to_owned(), code, message: message.map(tame) }
     }
 
     async fn send_as<C: Call>(&self, call: &C, version: i16) -> Result<Pending<C>, WireError> {
@@ -178,6 +187,12 @@ impl Drop for Connection {
         self.reader.abort();
         self.shared.poison("closed");
     }
+}
+
+/// A broker's words as they may stand in a log: one line of bounded length.
+fn tame(words: String) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    words.chars().take(BROKER_WORDS_CHARS_MAX).map(visible).collect()
 }
 
 struct PoisonOnDrop<'a> {
@@ -224,11 +239,9 @@ impl<C: Call> Pending<C> {
                 });
             }
         };
-        let Answer { reply, throttle_ms } = C::decode(bytes, self.version).map_err(|cause| WireError::Malformed {
-            place: place(),
-            api: C::API.name,
-            version: self.version,
-            cause,
+        let Answer { reply, throttle_ms } = C::decode(bytes, self.version).map_err(|cause| {
+            self.shared.poison("a reply did not follow its schema");
+            WireError::Malformed { place: place(), api: C::API.name, version: self.version, cause }
         })?;
         self.shared.silence(throttle_ms);
         Ok(reply)
@@ -251,19 +264,21 @@ impl Shared {
             state.cause = cause.into();
         }
         drop(state);
+        self.ended.notify_waiters();
         self.lost()
     }
 
     fn register(&self, correlation: i32) -> Result<oneshot::Receiver<Bytes>, WireError> {
         let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
-        let Some(waiting) = &mut state.waiting else {
-            drop(state);
-            return Err(self.lost());
+        let registered = match &mut self.lock().waiting {
+            None => Err("closed"),
+            Some(waiting) if waiting.len() >= REQUESTS_IN_FLIGHT_MAX => Err("too many requests without an answer"),
+            Some(waiting) => Ok(waiting.insert(correlation, sender)),
         };
-        assert!(waiting.len() < REQUESTS_IN_FLIGHT_MAX, "callers bound what they have in flight");
-        waiting.insert(correlation, sender);
-        Ok(receiver)
+        match registered {
+            Ok(_) => Ok(receiver),
+            Err(cause) => Err(self.poison(cause)),
+        }
     }
 
     fn silence(&self, throttle_ms: u32) {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::wire::call::{Answer, Api, Call, Head, flexible_reader, put_flexible_header};
 use crate::wire::codec::{Frame, Put, ReadError, Reader};
 use crate::wire::error::{Code, code_of};
+use crate::wire::leaders::{CurrentLeader, Endpoint, read_endpoints, read_leader};
 
 /// First version that names topics by id.
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -46,6 +47,15 @@ impl ProduceBatch {
     }
 }
 
+/// The reply to a [`Produce`].
+#[derive(Debug)]
+pub struct ProduceReply {
+    /// One entry for each batch.
+    pub partitions: Vec<Produced>,
+    /// Where the leaders are that the partitions name.
+    pub endpoints: Vec<Endpoint>,
+}
+
 /// The leader's answer for one batch, in the order of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Produced {
@@ -59,10 +69,12 @@ pub struct Produced {
     pub error: Option<Code>,
     /// The leader's words, with those about single records.
     pub message: Option<String>,
+    /// Who leads now, where that has changed.
+    pub leader: Option<CurrentLeader>,
 }
 
 impl Call for Produce {
-    type Reply = Vec<Produced>;
+    type Reply = ProduceReply;
     const API: Api = Api { key: 0, name: "Produce", min: 12, max: 13 };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
@@ -95,26 +107,30 @@ impl Call for Produce {
     }
 }
 
-fn read(reader: &mut Reader, version: i16) -> Result<Answer<Vec<Produced>>, ReadError> {
+fn read(reader: &mut Reader, version: i16) -> Result<Answer<ProduceReply>, ReadError> {
     let topics = reader.array(|reader| {
         let (topic, topic_id) = if version >= TOPIC_IDS_SINCE {
             (String::new(), reader.uuid()?)
         } else {
             (reader.compact_str()?.unwrap_or_default(), Uuid::nil())
         };
-        let partitions = reader.array(|reader| {
-            let (partition, error, message) = read_partition(reader)?;
-            Ok(Produced { topic: topic.clone(), topic_id, partition, error, message })
-        })?;
+        let partitions = reader.array(|reader| read_partition(reader, (&topic, topic_id)))?;
         reader.tags()?;
         Ok(partitions)
     })?;
     let throttle_ms = u32::try_from(reader.i32()?).unwrap_or(0);
-    reader.tags()?;
-    Ok(Answer { reply: topics.into_iter().flatten().collect(), throttle_ms })
+    let mut endpoints = vec![];
+    reader.tags_with(|tag, field| {
+        if tag == 0 {
+            endpoints = read_endpoints(field)?;
+        }
+        Ok(())
+    })?;
+    let partitions = topics.into_iter().flatten().collect();
+    Ok(Answer { reply: ProduceReply { partitions, endpoints }, throttle_ms })
 }
 
-fn read_partition(reader: &mut Reader) -> Result<(i32, Option<Code>, Option<String>), ReadError> {
+fn read_partition(reader: &mut Reader, (topic, topic_id): (&str, Uuid)) -> Result<Produced, ReadError> {
     let partition = reader.i32()?;
     let error = code_of(reader.i16()?);
     // Base offset, append time, log start offset: the target's own affair.
@@ -128,10 +144,16 @@ fn read_partition(reader: &mut Reader) -> Result<(i32, Option<Code>, Option<Stri
         Ok(format!("record {index}: {words}"))
     })?;
     let message = reader.compact_str()?;
-    reader.tags()?;
+    let mut leader = None;
+    reader.tags_with(|tag, field| {
+        if tag == 0 {
+            leader = read_leader(field)?;
+        }
+        Ok(())
+    })?;
     // One word about one record tells the kind; a batch may have thousands.
     let message = message.into_iter().chain(record_errors.into_iter().take(1)).reduce(|a, b| format!("{a}; {b}"));
-    Ok((partition, error, message))
+    Ok(Produced { topic: topic.to_owned(), topic_id, partition, error, message, leader })
 }
 
 #[cfg(test)]
@@ -172,5 +194,37 @@ mod tests {
             let records = topic.partition_data[0].records.as_ref().unwrap();
             assert_eq!((topic.partition_data[0].index, records.len()), (3, 2061));
         }
+    }
+
+    /// We read what `kafka-protocol` wrote: an error with a leader's hint.
+    #[test]
+    fn replies_tell_errors_and_leaders() {
+        use kafka_protocol::messages::produce_response::{
+            LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, TopicProduceResponse,
+        };
+        use kafka_protocol::messages::{BrokerId, ProduceResponse};
+        use kafka_protocol::protocol::{Encodable, StrBytes};
+
+        let hint = LeaderIdAndEpoch::default().with_leader_id(BrokerId(7)).with_leader_epoch(3);
+        let partition = PartitionProduceResponse::default().with_index(2).with_error_code(6).with_current_leader(hint);
+        let topic =
+            TopicProduceResponse::default().with_topic_id(Uuid::from_u128(9)).with_partition_responses(vec![partition]);
+        let endpoint = NodeEndpoint::default()
+            .with_node_id(BrokerId(7))
+            .with_host(StrBytes::from_static_str("b7"))
+            .with_port(9092);
+        let reply = ProduceResponse::default()
+            .with_responses(vec![topic])
+            .with_throttle_time_ms(11)
+            .with_node_endpoints(vec![endpoint]);
+        let mut bytes = bytes::BytesMut::from(&[0u8][..]);
+        reply.encode(&mut bytes, 13).unwrap();
+
+        let answer = <Produce as Call>::decode(bytes.freeze(), 13).unwrap();
+        assert_eq!((answer.throttle_ms, &answer.reply.endpoints[..]), (11, &[(7, "b7:9092".to_owned())][..]));
+        let produced = &answer.reply.partitions[0];
+        assert_eq!((produced.topic_id, produced.partition), (Uuid::from_u128(9), 2));
+        assert_eq!(produced.error, Some(Code::NotLeaderOrFollower));
+        assert_eq!(produced.leader, Some(CurrentLeader { node: 7, epoch: 3 }));
     }
 }

@@ -12,6 +12,7 @@ use crate::batch::OffsetRange;
 use crate::wire::call::{Answer, Api, Call, Head, flexible_reader, put_flexible_header};
 use crate::wire::codec::{Frame, Put, ReadError, Reader};
 use crate::wire::error::{Code, code_of};
+use crate::wire::leaders::{CurrentLeader, Endpoint, read_endpoints, read_leader};
 
 /// What becomes of acquired offsets. Source: ShareAcknowledgeRequest.json v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +82,8 @@ pub struct ShareFetched {
     pub lock_ms: i32,
     /// One entry for each partition that has something to say.
     pub partitions: Vec<SharePartitionFetched>,
+    /// Where the leaders are that the partitions name.
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// What was fetched of one partition.
@@ -94,6 +97,8 @@ pub struct SharePartitionFetched {
     pub error: Option<Code>,
     /// The broker's words.
     pub message: Option<String>,
+    /// Who leads now, where that has changed.
+    pub leader: Option<CurrentLeader>,
     /// Whole record batches, more than what was acquired at times.
     pub records: Bytes,
     /// What is ours now.
@@ -131,6 +136,8 @@ pub struct ShareAcknowledged {
     pub error: Option<Code>,
     /// The broker's words.
     pub message: Option<String>,
+    /// How long the acquisition locks last, milliseconds.
+    pub lock_ms: i32,
     /// Topic id, partition, and the error of its whole list.
     pub partitions: Vec<(Uuid, i32, Option<Code>)>,
 }
@@ -229,9 +236,10 @@ fn read_fetched(reader: &mut Reader) -> Result<Answer<ShareFetched>, ReadError> 
         reader.tags()?;
         Ok(partitions)
     })?;
-    read_endpoints(reader)?;
+    let endpoints = read_endpoints(reader)?;
+    reader.tags()?;
     let partitions = topics.into_iter().flatten().collect();
-    Ok(Answer { reply: ShareFetched { error, message, lock_ms, partitions }, throttle_ms })
+    Ok(Answer { reply: ShareFetched { error, message, lock_ms, partitions, endpoints }, throttle_ms })
 }
 
 fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetched, ReadError> {
@@ -241,23 +249,33 @@ fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetc
     // Acknowledgements travel in ShareAcknowledge only, so their error fields here are empty.
     reader.i16()?;
     reader.compact_str()?;
-    read_leader(reader)?;
+    let leader = read_leader(reader)?;
     let records = reader.compact_bytes()?;
-    let acquired = reader.array(|reader| {
+    let acquired = read_acquired(reader)?;
+    reader.tags()?;
+    Ok(SharePartitionFetched { topic, partition, error, message, leader, records, acquired })
+}
+
+/// Acquired ranges ascend and don't overlap; everything after relies on that, so it is checked here.
+fn read_acquired(reader: &mut Reader) -> Result<Vec<AcquiredRange>, ReadError> {
+    let mut next = 0;
+    reader.array(|reader| {
         let range = OffsetRange { first: reader.i64()?, last: reader.i64()? };
         let delivery_count = reader.i16()?;
         reader.tags()?;
+        if range.first < next || range.last < range.first || range.last == i64::MAX {
+            return Err(ReadError::Offsets);
+        }
+        next = range.last + 1;
         Ok(AcquiredRange { range, delivery_count })
-    })?;
-    reader.tags()?;
-    Ok(SharePartitionFetched { topic, partition, error, message, records, acquired })
+    })
 }
 
 fn read_acknowledged(reader: &mut Reader) -> Result<Answer<ShareAcknowledged>, ReadError> {
     let throttle_ms = u32::try_from(reader.i32()?).unwrap_or(0);
     let error = code_of(reader.i16()?);
     let message = reader.compact_str()?;
-    reader.i32()?;
+    let lock_ms = reader.i32()?;
     let topics = reader.array(|reader| {
         let topic = reader.uuid()?;
         let partitions = reader.array(|reader| {
@@ -272,26 +290,9 @@ fn read_acknowledged(reader: &mut Reader) -> Result<Answer<ShareAcknowledged>, R
         Ok(partitions)
     })?;
     read_endpoints(reader)?;
+    reader.tags()?;
     let partitions = topics.into_iter().flatten().collect();
-    Ok(Answer { reply: ShareAcknowledged { error, message, partitions }, throttle_ms })
-}
-
-/// A leader's hint is a reason to ask for metadata, which an error code beside it gives already.
-fn read_leader(reader: &mut Reader) -> Result<(), ReadError> {
-    reader.i32()?;
-    reader.i32()?;
-    reader.tags()
-}
-
-fn read_endpoints(reader: &mut Reader) -> Result<(), ReadError> {
-    reader.array(|reader| {
-        reader.i32()?;
-        reader.compact_str()?;
-        reader.i32()?;
-        reader.compact_str()?;
-        reader.tags()
-    })?;
-    reader.tags()
+    Ok(Answer { reply: ShareAcknowledged { error, message, lock_ms, partitions }, throttle_ms })
 }
 
 /// A heartbeat of a member: `epoch` 0 joins, -1 leaves; `topics` are sent when they change.
@@ -324,8 +325,6 @@ pub struct ShareProgress {
     pub topic: String,
     /// Partition.
     pub partition: i32,
-    /// Share-partition start offset; it trails the true one.
-    pub start_offset: i64,
     /// Records still to be done; `None` where the broker does not know.
     pub lag: Option<u64>,
 }
@@ -370,14 +369,71 @@ fn read_topic_progress(reader: &mut Reader) -> Result<Vec<ShareProgress>, ReadEr
     reader.uuid()?;
     let partitions = reader.array(|reader| {
         let partition = reader.i32()?;
-        let start_offset = reader.i64()?;
+        // The start offset trails the true one, and its leader epoch with it.
+        reader.i64()?;
         reader.i32()?;
         let lag = u64::try_from(reader.i64()?).ok();
         reader.i16()?;
         reader.compact_str()?;
         reader.tags()?;
-        Ok(ShareProgress { topic: topic.clone(), partition, start_offset, lag })
+        Ok(ShareProgress { topic: topic.clone(), partition, lag })
     })?;
     reader.tags()?;
     Ok(partitions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+
+    /// A ShareFetch reply with one partition and these acquired ranges.
+    fn reply(ranges: &[(i64, i64)]) -> Bytes {
+        let mut out = BytesMut::new();
+        out.put_no_tags();
+        out.put_slice(&[0; 4 + 2 + 1 + 4]);
+        out.put_compact_len(1);
+        out.put_uuid(Uuid::from_u128(1));
+        out.put_compact_len(1);
+        out.put_i32(0);
+        out.put_slice(&[0; 2 + 1 + 2 + 1]);
+        out.put_slice(&[0; 4 + 4 + 1]);
+        out.put_compact_len(3);
+        out.put_slice(b"xyz");
+        out.put_compact_len(ranges.len());
+        for (first, last) in ranges {
+            out.put_i64(*first);
+            out.put_i64(*last);
+            out.put_i16(1);
+            out.put_no_tags();
+        }
+        out.put_slice(&[0; 2]);
+        out.put_compact_len(0);
+        out.put_no_tags();
+        out.freeze()
+    }
+
+    fn acquired(ranges: &[(i64, i64)]) -> Result<usize, String> {
+        ShareFetch::decode(reply(ranges), 2).map(|answer| answer.reply.partitions[0].acquired.len())
+    }
+
+    #[test]
+    fn acquired_ranges_must_make_sense() {
+        assert_eq!(acquired(&[(0, 9), (10, 10), (20, 29)]), Ok(3));
+        for nonsense in [&[(0, 9), (9, 12)][..], &[(5, 4)], &[(-1, 3)], &[(0, i64::MAX)], &[(7, 8), (1, 2)]] {
+            assert_eq!(acquired(nonsense), Err("impossible offsets".to_owned()), "{nonsense:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_replies_never_panic(bytes: Vec<u8>, cut in 0usize..200) {
+            let _ = ShareFetch::decode(bytes.clone().into(), 2);
+            let _ = ShareAcknowledge::decode(bytes.clone().into(), 2);
+            let _ = DescribeShareGroupOffsets::decode(bytes.into(), 1);
+            let whole = reply(&[(0, 9), (10, 19)]);
+            let _ = ShareFetch::decode(whole.slice(..cut.min(whole.len())), 2);
+        }
+    }
 }

@@ -10,4 +10,5 @@ mod partition;
 mod refusal;
 mod shutdown;
 mod source_restart;
+mod tidy;
 mod verify;

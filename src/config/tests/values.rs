@@ -1,6 +1,7 @@
 //! Values that are refused by themselves.
 
 use super::*;
+use crate::limits::{FLOW_COUNT_MAX, TOPIC_COUNT_MAX};
 
 #[test]
 fn numbers_must_be_whole_and_in_range() {

@@ -20,7 +20,7 @@ pub struct Packed {
 /// `bytes_max`: `max.message.bytes` of the target topic.
 /// Errors: a corrupt or unreadable batch; a record over the limit; acquired offsets beyond what was delivered.
 pub fn pack(parcel: &Parcel, bytes_max: usize) -> Result<Packed, PartitionFault> {
-    let mut packed = Packed { held: parcel.hold.ranges(), ..Packed::default() };
+    let mut packed = Packed { held: parcel.held(), ..Packed::default() };
     let mut delivered: Option<OffsetRange> = None;
     for batch in RecordBatch::split(parcel.records.clone()) {
         let batch = batch?;
@@ -52,7 +52,7 @@ fn overlaps(span: OffsetRange, held: &[OffsetRange]) -> bool {
 
 fn append(offsets: &mut Vec<OffsetRange>, range: OffsetRange) {
     match offsets.last_mut() {
-        Some(last) if last.last + 1 == range.first => last.last = range.last,
+        Some(last) if last.last.checked_add(1) == Some(range.first) => last.last = range.last,
         _ => offsets.push(range),
     }
 }
@@ -72,6 +72,7 @@ mod tests {
             leader: 1,
             records,
             hold: Arc::new(Hold::new(ranges)),
+            span: OffsetRange { first: 0, last: i64::MAX },
             delivery_count: 1,
             fragile: false,
         }
@@ -103,6 +104,17 @@ mod tests {
             assert!(matches!(error, PartitionFault::Undelivered(_)), "{error}");
         }
         assert!(pack(&parcel(bytes::Bytes::new(), &[(0, 0)]), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_part_that_begins_in_a_hole_has_its_witness() {
+        let records = [sample::batches(0, &[10, 10]), sample::batches(30, &[10, 10])].concat();
+        let whole = parcel(records.into(), &[(0, 49)]);
+        let (left, right) = whole.split().unwrap();
+        let offsets = |part| pack(part, 1 << 20).unwrap().offsets;
+        assert_eq!(offsets(&left), [OffsetRange { first: 0, last: 19 }]);
+        assert_eq!(offsets(&right), [OffsetRange { first: 30, last: 49 }]);
+        assert_eq!(right.held(), [OffsetRange { first: 20, last: 49 }]);
     }
 
     #[test]

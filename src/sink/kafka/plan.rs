@@ -7,11 +7,11 @@ use crate::source::TopicPartition;
 use crate::wire::produce::ProduceBatch;
 
 /// Batches of one topic partition, in the order of their sequence numbers.
-pub type Lanes = BTreeMap<TopicPartition, VecDeque<ProduceBatch>>;
+pub type Queues = BTreeMap<TopicPartition, VecDeque<ProduceBatch>>;
 
 /// Sorts the batches for one leader into requests: one batch for each partition in a request, which is all that a broker takes,
 /// and at most [`PRODUCE_BYTES_MAX`] unless a single batch is larger. Requests are sent in this order.
-pub fn requests(mut partitions: Lanes) -> Vec<Vec<ProduceBatch>> {
+pub fn requests(mut partitions: Queues) -> Vec<Vec<ProduceBatch>> {
     let mut requests = vec![];
     while !partitions.is_empty() {
         let (mut request, mut bytes) = (vec![], 0);
@@ -35,8 +35,8 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn lanes(sizes: &[&[usize]]) -> Lanes {
-        let lane = |(partition, sizes): (usize, &&[usize])| {
+    fn queues(sizes: &[&[usize]]) -> Queues {
+        let queue = |(partition, sizes): (usize, &&[usize])| {
             let at = TopicPartition { topic: "t".into(), partition: partition as i32 };
             let batch = |(number, size): (usize, &usize)| ProduceBatch {
                 topic: "t".into(),
@@ -47,12 +47,12 @@ mod tests {
             };
             (at, sizes.iter().enumerate().map(batch).collect())
         };
-        sizes.iter().enumerate().map(lane).collect()
+        sizes.iter().enumerate().map(queue).collect()
     }
 
     #[test]
     fn each_request_takes_one_batch_of_each_partition_in_order() {
-        let shown: Vec<Vec<(i32, u8)>> = requests(lanes(&[&[1, 1, 1], &[1], &[1, 1]]))
+        let shown: Vec<Vec<(i32, u8)>> = requests(queues(&[&[1, 1, 1], &[1], &[1, 1]]))
             .iter()
             .map(|request| request.iter().map(|b| (b.partition, b.header[0])).collect())
             .collect();
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn requests_are_bounded_and_a_large_batch_travels_alone() {
         let requests =
-            requests(lanes(&[&[PRODUCE_BYTES_MAX + 1], &[PRODUCE_BYTES_MAX / 2], &[PRODUCE_BYTES_MAX / 2 - 9]]));
+            requests(queues(&[&[PRODUCE_BYTES_MAX + 1], &[PRODUCE_BYTES_MAX / 2], &[PRODUCE_BYTES_MAX / 2 - 9]]));
         let shown: Vec<Vec<i32>> = requests.iter().map(|r| r.iter().map(|b| b.partition).collect()).collect();
         assert_eq!(shown, [vec![0], vec![1, 2]]);
     }

@@ -11,7 +11,7 @@ use crate::sink::PartitionFault;
 use crate::source::TopicPartition;
 use crate::wire::admin::{Resource, describe_configs};
 use crate::wire::client::TopicInfo;
-use crate::wire::{Client, Code, Connection, WireError};
+use crate::wire::{Client, Connection, WireError};
 
 /// `max.message.bytes` where a topic's configs cannot be read. Source: Kafka's topic configs.
 const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
@@ -31,7 +31,7 @@ struct Target {
 
 /// Where the batches of a topic partition go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Destination {
     /// Topic id on the target.
     pub topic_id: Uuid,
     /// Leader of the partition.
@@ -73,8 +73,17 @@ impl Targets {
         self.asked_at = None;
     }
 
+    /// A broker has said who leads a partition now.
+    pub fn moved(&mut self, at: &TopicPartition, leader: i32) {
+        if let Some(Ok(target)) = self.topics.get_mut(&at.topic)
+            && let Some(slot) = target.info.leader_mut(at.partition)
+        {
+            *slot = Some(leader);
+        }
+    }
+
     /// Where the batches of a topic partition go.
-    pub fn place(&self, at: &TopicPartition, cluster: &str) -> Result<Place, PartitionFault> {
+    pub fn destination(&self, at: &TopicPartition, cluster: &str) -> Result<Destination, PartitionFault> {
         let nobody = |what| PartitionFault::Target(WireError::Nobody { cluster: cluster.into(), what });
         let target = match self.topics.get(&at.topic) {
             Some(Ok(target)) => target,
@@ -87,7 +96,7 @@ impl Targets {
             nobody(format!("partition {at} (the topic has {} partitions there: add the missing ones)", leaders.len()))
         })?;
         let leader = leader.ok_or_else(|| nobody(format!("leader of {at}")))?;
-        Ok(Place { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
+        Ok(Destination { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
     }
 
     /// The name of a topic by the id in a reply.
@@ -116,9 +125,4 @@ pub fn check_features(connection: &Connection) -> Result<(), WireError> {
         theirs: level.to_string(),
         remedy: "raise it with kafka-features.sh upgrade --feature transaction.version=2 (Kafka 4.0 and later)",
     })
-}
-
-/// Whether a partition's error means that leaders or topics have moved.
-pub fn has_moved(code: Code) -> bool {
-    crate::wire::client::asks_for_refresh(code)
 }

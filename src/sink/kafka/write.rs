@@ -1,41 +1,43 @@
 //! Writing: pack, stamp, and send to all leaders at once.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::plan::{Lanes, requests};
-use super::{KafkaSink, Sequences, pack, partition_results, targets};
+use super::plan::{Queues, requests};
+use super::{KafkaSink, pack, partition_results};
 use crate::batch::{RecordBatch, Stamp, forward};
 use crate::limits::PRODUCE_IN_FLIGHT_MAX;
 use crate::sink::{PartitionFault, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
+use crate::wire::client::asks_for_refresh;
 use crate::wire::connection::Pending;
+use crate::wire::leaders::Endpoint;
 use crate::wire::produce::{Produce, ProduceBatch, Produced};
-use crate::wire::{Connection, WireError};
+use crate::wire::{Code, Connection, WireError};
 
 /// Batches by leader.
-type Orders = BTreeMap<i32, Lanes>;
+type Orders = BTreeMap<i32, Queues>;
 
 impl KafkaSink {
     /// Packs parcels and stamps their batches with our producer and its sequence numbers, which start at 0 in each transaction.
     pub(super) fn pack(&mut self, parcels: &[Parcel]) -> Result<(Vec<Written>, Orders), SinkError> {
         let cluster = self.client.cluster().to_owned();
         let results = parcels.iter().map(|parcel| {
-            let place = self.targets.place(&parcel.at, &cluster);
-            let packed = place.and_then(|place| Ok((place, pack::pack(parcel, place.bytes_max)?)));
+            let destination = self.targets.destination(&parcel.at, &cluster);
+            let packed = destination.and_then(|to| Ok((to, pack::pack(parcel, to.bytes_max)?)));
             (parcel.at.clone(), packed)
         });
         let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
-        let (mut written, mut orders, mut sequences) = (vec![], Orders::new(), Sequences::new());
-        for (parcel, (place, packed)) in parcels.iter().zip(packed) {
-            let lane = orders.entry(place.leader).or_default().entry(parcel.at.clone()).or_default();
+        let (mut written, mut orders, mut sequences) = (vec![], Orders::new(), HashMap::new());
+        for (parcel, (to, packed)) in parcels.iter().zip(packed) {
+            let queue = orders.entry(to.leader).or_default().entry(parcel.at.clone()).or_default();
             let sequence = sequences.entry(parcel.at.clone()).or_insert(0);
             let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
             for batch in &packed.batches {
-                lane.push_back(self.stamp(batch, &parcel.at, (place.topic_id, *sequence)));
+                queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, *sequence)));
                 *sequence = next_sequence(*sequence, batch.record_count());
             }
             written.push(Written { held: packed.held, offsets: packed.offsets, bytes });
@@ -76,31 +78,47 @@ impl KafkaSink {
         let mut faults = vec![];
         for (ats, outcome) in outcomes {
             match outcome {
-                Ok(refused) => {
-                    faults.extend(refused.into_iter().map(|(produced, error)| (self.named(&produced), error)))
+                Ok(refusals) => faults.extend(refusals.into_iter().map(|refusal| self.learn(refusal))),
+                Err(error) => {
+                    self.targets.forget();
+                    faults.extend(ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))));
                 }
-                Err(error) => faults.extend(ats.into_iter().map(|at| (at, error.clone()))),
             }
         }
-        if faults.is_empty() {
-            return Ok(());
+        // After the first refusal of a partition the others are its consequence: their sequence numbers don't follow any more.
+        let mut seen = BTreeSet::new();
+        faults.retain(|(at, _)| seen.insert(at.clone()));
+        if faults.is_empty() { Ok(()) } else { Err(SinkError::Partitions(faults)) }
+    }
+
+    /// What a refusal means for the partition, and what it tells about leaders. Without a hint the cluster is asked.
+    fn learn(&mut self, refusal: Refusal) -> (TopicPartition, PartitionFault) {
+        let Refusal { produced, endpoints, error } = refusal;
+        let by_id = || self.targets.name_of(produced.topic_id).cloned();
+        let topic = if produced.topic.is_empty() { by_id() } else { Some(produced.topic.as_str().into()) };
+        let at = TopicPartition { topic: topic.unwrap_or_else(|| "unknown".into()), partition: produced.partition };
+        match produced.leader {
+            Some(leader) => {
+                self.client.learn_endpoints(endpoints);
+                self.targets.moved(&at, leader.node);
+            }
+            None if error.code().is_some_and(asks_for_refresh) => self.targets.forget(),
+            None => {}
         }
-        if faults.iter().any(|(_, error)| error.code().is_none_or(targets::has_moved)) {
-            self.targets.forget();
-        }
-        Err(SinkError::Partitions(faults.into_iter().map(|(at, error)| (at, PartitionFault::Target(error))).collect()))
+        (at, PartitionFault::Target(error))
     }
 
     fn leader_fault(&mut self, ats: Vec<TopicPartition>, error: WireError) -> SinkError {
         self.targets.forget();
         SinkError::Partitions(ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))).collect())
     }
+}
 
-    fn named(&self, produced: &Produced) -> TopicPartition {
-        let by_id = || self.targets.name_of(produced.topic_id).cloned();
-        let topic = if produced.topic.is_empty() { by_id() } else { Some(produced.topic.as_str().into()) };
-        TopicPartition { topic: topic.unwrap_or_else(|| "unknown".into()), partition: produced.partition }
-    }
+/// A batch that the leader has refused.
+struct Refusal {
+    produced: Produced,
+    endpoints: Vec<Endpoint>,
+    error: WireError,
 }
 
 /// Sends requests to one leader, a few in flight. Returns what the leader refused.
@@ -108,24 +126,31 @@ async fn send_all(
     connection: Arc<Connection>,
     transactional_id: String,
     requests: Vec<Vec<ProduceBatch>>,
-) -> Result<Vec<(Produced, WireError)>, WireError> {
+) -> Result<Vec<Refusal>, WireError> {
     let timeout_ms = i32::try_from(connection.request_timeout.as_millis()).unwrap_or(i32::MAX);
     // The leader answers within its own time; ours must be longer, or every slow answer would cost a connection.
     let patience = connection.request_timeout + Duration::from_secs(1);
-    let mut in_flight: VecDeque<Pending<Produce>> = VecDeque::new();
+    let mut in_flight: VecDeque<(usize, Pending<Produce>)> = VecDeque::new();
     let mut refused = vec![];
     let mut requests = requests.into_iter();
     loop {
         let next = if refused.is_empty() && in_flight.len() < PRODUCE_IN_FLIGHT_MAX { requests.next() } else { None };
         if let Some(batches) = next {
             let request = Produce { transactional_id: transactional_id.clone(), timeout_ms, batches };
-            in_flight.push_back(connection.send(&request).await?);
-        } else if let Some(pending) = in_flight.pop_front() {
-            let produced = pending.reply(patience).await?;
-            refused.extend(produced.into_iter().filter_map(|produced| {
+            in_flight.push_back((request.batches.len(), connection.send(&request).await?));
+        } else if let Some((batch_count, pending)) = in_flight.pop_front() {
+            let reply = pending.reply(patience).await?;
+            if reply.partitions.len() != batch_count {
+                return Err(connection.answered(
+                    "Produce",
+                    "an answer for each batch",
+                    (Code::UnknownServerError, None),
+                ));
+            }
+            refused.extend(reply.partitions.into_iter().filter_map(|produced| {
                 let what = format!("{} {}-{}", produced.topic, produced.topic_id, produced.partition);
                 let error = connection.answered("Produce", &what, (produced.error?, produced.message.clone()));
-                Some((produced, error))
+                Some(Refusal { produced, endpoints: reply.endpoints.clone(), error })
             }));
         } else {
             return Ok(refused);

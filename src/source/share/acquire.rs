@@ -19,6 +19,14 @@ pub struct Lot {
     pub fragile: bool,
 }
 
+impl Lot {
+    /// From the first offset to the last.
+    pub fn span(&self) -> OffsetRange {
+        let first = self.ranges.first().map_or(0, |range| range.first);
+        OffsetRange { first, last: self.ranges.last().map_or(-1, |range| range.last) }
+    }
+}
+
 /// Sorts what was acquired into lots. Records that have used up half of their delivery attempts are fragile: each small group of
 /// them becomes a lot of its own, cut where record batches end, so that one that kills its worker takes few others along.
 pub fn lots(acquired: &[AcquiredRange], records: &Bytes, delivery_count_max: u32) -> Vec<Lot> {
@@ -34,7 +42,8 @@ pub fn lots(acquired: &[AcquiredRange], records: &Bytes, delivery_count_max: u32
     lots
 }
 
-/// Cuts one range at batch boundaries, about every [`FRAGILE_RECORDS_MAX`] offsets.
+/// Cuts one range at batch boundaries, about every [`FRAGILE_RECORDS_MAX`] offsets. Each lot begins with the batch before its own: it
+/// shows that a hole at the beginning of the range was delivered as a hole.
 fn cut(acquired: &AcquiredRange, records: &Bytes) -> Vec<Lot> {
     let whole = acquired.range;
     let lot =
@@ -49,12 +58,12 @@ fn cut(acquired: &AcquiredRange, records: &Bytes) -> Vec<Lot> {
         let end = position + batch.size_bytes();
         let last = batch.last_offset().min(whole.last);
         if batch.last_offset() < first {
-            begin = end;
+            begin = position;
         } else if batch.base_offset() <= whole.last {
             let full = OffsetRange { first, last }.count() >= FRAGILE_RECORDS_MAX;
             if full && last < whole.last {
                 lots.push(lot(OffsetRange { first, last }, records.slice(begin..end)));
-                (first, begin) = (last + 1, end);
+                (first, begin) = (last + 1, position);
             }
         }
         position = end;
@@ -93,6 +102,6 @@ mod tests {
         let bases = |lot: &Lot| -> Vec<i64> {
             RecordBatch::split(lot.records.clone()).map(|batch| batch.unwrap().base_offset()).collect()
         };
-        assert_eq!((bases(&lots[0]), bases(&lots[1])), (vec![60, 120], vec![180]));
+        assert_eq!((bases(&lots[0]), bases(&lots[1])), (vec![0, 60, 120], vec![120, 180]));
     }
 }

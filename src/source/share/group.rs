@@ -3,17 +3,25 @@
 //! The lock time, the delivery limit and the start position belong to the group, not to a member (KIP-932, KIP-1302), and the start
 //! position is looked at only once. So nobody joins before they are as configured.
 
+use tokio::time::Instant;
+
 use crate::config::GroupConfig;
+use crate::limits::CONFIRM_MAX;
 use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs};
-use crate::wire::{Client, WireError};
+use crate::wire::backoff::Backoff;
+use crate::wire::share::{ShareAcknowledge, ShareFetch};
+use crate::wire::{Client, Connection, WireError};
 
 /// Why a group is not as configured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The cluster did not answer, or not yet: try again.
+    /// The cluster does not answer, or not yet: try again.
     #[error(transparent)]
     Cluster(WireError),
+    /// The cluster has no share groups of the kind that is needed.
+    #[error("{0}. Share groups with renewal need Kafka 4.2 or later, with the feature share.version at 1 or more")]
+    Unsupported(WireError),
     /// The cluster refuses the configs.
     #[error(
         "{cause}\nThe share group {group} needs other configs than it has ({differences}). An administrator can set them with:\n  {command}"
@@ -58,6 +66,7 @@ pub fn wanted(group: &GroupConfig) -> Configs {
 
 /// Brings the group's configs to what is wanted. Where they are so already, no right to alter is needed.
 pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), GroupError> {
+    check_broker(&*client.anybody().await.map_err(GroupError::Cluster)?).map_err(GroupError::Unsupported)?;
     let wanted = wanted(group);
     let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
     let differing = differing(&wanted, &found);
@@ -83,14 +92,42 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), Gro
     confirm(client, group, &wanted).await
 }
 
-async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> Result<(), GroupError> {
-    let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
-    let differing = differing(wanted, &found);
-    if differing.is_empty() {
-        return Ok(());
+/// Whether a broker has share groups, and requests in which records can be held by renewal.
+fn check_broker(broker: &Connection) -> Result<(), WireError> {
+    broker.version_of::<ShareFetch>()?;
+    broker.version_of::<ShareAcknowledge>()?;
+    match broker.versions().feature("share.version") {
+        1.. => Ok(()),
+        level => Err(WireError::Unsupported {
+            place: broker.place().clone(),
+            api: "feature share.version",
+            ours: "1 or more".to_owned(),
+            theirs: level.to_string(),
+            remedy: "raise it with kafka-features.sh upgrade --feature share.version=1",
+        }),
     }
-    let differences = describe(&differing, &found);
-    Err(GroupError::Clamped { cluster: client.cluster().to_owned(), group: group.id.clone(), differences })
+}
+
+/// Reads the configs back, for as long as a broker may need to hear of the change.
+async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> Result<(), GroupError> {
+    let deadline = Instant::now() + CONFIRM_MAX;
+    let mut backoff = Backoff::default();
+    loop {
+        let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
+        let differing = differing(wanted, &found);
+        if differing.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let differences = describe(&differing, &found);
+            return Err(GroupError::Clamped {
+                cluster: client.cluster().to_owned(),
+                group: group.id.clone(),
+                differences,
+            });
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
 }
 
 fn differing(wanted: &Configs, found: &Configs) -> Configs {

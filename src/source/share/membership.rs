@@ -44,6 +44,7 @@ impl Membership {
         topics: Vec<String>,
         health: Health,
     ) -> (Self, watch::Receiver<Assignment>) {
+        health.pending("share group", "has not joined yet");
         let (assignment, watched) = watch::channel(None);
         let membership = Self {
             client: Client::new(cluster),
@@ -101,12 +102,12 @@ impl Membership {
     }
 
     fn on_error(&mut self, error: &WireError, backoff: &mut Backoff) -> Duration {
+        self.client.forget_coordinators();
         match error.code() {
             Some(Code::UnknownMemberId | Code::FencedMemberEpoch) => {
                 tracing::info!(group = self.group, "fenced: joining again");
                 self.epoch = JOIN;
             }
-            Some(Code::CoordinatorLoadInProgress | Code::CoordinatorNotAvailable | Code::NotCoordinator) => {}
             Some(Code::GroupIdNotFound | Code::InconsistentGroupProtocol) => self.health.trouble(
                 "share group",
                 format_args!(
@@ -120,9 +121,7 @@ impl Membership {
     }
 
     async fn leave(&mut self) {
-        if self.epoch == JOIN {
-            return;
-        }
+        // Also where the answer to joining is still out: the coordinator may know us already.
         self.epoch = LEAVE;
         if !matches!(tokio::time::timeout(LEAVE_MAX, self.beat()).await, Ok(Ok(_))) {
             tracing::warn!(

@@ -11,16 +11,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::batch::OffsetRange;
 use crate::config::{ClusterConfig, GroupConfig};
 use crate::health::Health;
-use crate::limits::{FETCH_WAIT_HOLDING, FETCH_WAIT_IDLE};
+use crate::limits::FETCH_WAIT;
 use crate::metrics::FlowMetrics;
 use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
 use crate::source::share::session::{Key, ShareSession};
-use crate::source::{Hold, Parcel, Settled, TopicPartition};
+use crate::source::{Hold, Parcel, TopicPartition};
 use crate::wire::backoff::Backoff;
-use crate::wire::share::{ShareFetched, SharePartitionFetched, SharePartitionRequest};
+use crate::wire::leaders::Endpoint;
+use crate::wire::share::{ShareFetch, ShareFetched, SharePartitionFetched, SharePartitionRequest};
 use crate::wire::{Code, Connection, WireError};
 
 mod acknowledge;
@@ -41,8 +43,8 @@ pub enum Command {
 /// What a broker leads of our assignment.
 #[derive(Debug)]
 pub struct Following {
-    /// `host:port` of the broker.
-    pub address: Arc<str>,
+    /// `host:port` of the broker; `None` where the cluster does not know it any more.
+    pub address: Option<Arc<str>>,
     /// What it leads.
     pub partitions: BTreeSet<Key>,
     /// Names of topics by id.
@@ -54,20 +56,40 @@ pub struct Following {
 pub struct Order {
     /// By topic partition, ascending within each.
     pub partitions: Vec<SharePartitionRequest>,
-    /// What is not renewed any more.
-    pub holds: Vec<Arc<Hold>>,
+    /// What is not renewed any more: these offsets of these holds.
+    pub finished: Vec<(Arc<Hold>, OffsetRange)>,
     /// Where the answer goes.
     pub done: oneshot::Sender<Settled>,
 }
 
+/// How a settlement went.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// Offsets that the broker has stored as done.
+    pub acknowledged: u64,
+    /// Offsets that it has not: they will be delivered again.
+    pub lost: u64,
+}
+
+impl std::ops::AddAssign for Settled {
+    fn add_assign(&mut self, other: Self) {
+        self.acknowledged += other.acknowledged;
+        self.lost += other.lost;
+    }
+}
+
 /// What a fetch brought.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Arrival {
     /// The broker.
     pub node: i32,
     /// Empty where there was nothing.
     pub parcels: Vec<Parcel>,
-    /// Whether leaders have moved: ask for metadata.
+    /// Partitions that somebody else leads now, and who.
+    pub moved: Vec<(Key, i32)>,
+    /// Where these leaders are.
+    pub endpoints: Vec<Endpoint>,
+    /// Whether something went wrong that fresh metadata may mend.
     pub stale: bool,
 }
 
@@ -79,13 +101,15 @@ pub struct Reader {
     group: GroupConfig,
     address: Arc<str>,
     names: HashMap<Uuid, Arc<str>>,
-    connection: Option<Connection>,
+    connection: Option<Arc<Connection>>,
     session: ShareSession,
     lock: Duration,
     pace: Pace,
     /// The lane's wish for a fetch, in bytes.
     asked: Option<usize>,
     not_before: Instant,
+    /// Partitions whose last fetch brought an error.
+    troubled: BTreeSet<TopicPartition>,
     backoff: Backoff,
     arrivals: mpsc::Sender<Arrival>,
     health: Health,
@@ -123,6 +147,7 @@ impl Reader {
             pace: Pace::new(context.group.record_locks_max),
             asked: None,
             not_before: Instant::now(),
+            troubled: BTreeSet::new(),
             backoff,
             cluster: context.cluster,
             group: context.group,
@@ -136,15 +161,18 @@ impl Reader {
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         loop {
             let (renew_at, fetch_at) = (self.session.renew_at(), self.fetch_at());
+            let connection = self.connection.clone();
             tokio::select! {
                 biased;
+                () = end_of(connection.as_deref()) => self.on_disconnected(),
                 () = at(renew_at) => self.renew().await,
                 command = commands.recv() => match command {
                     Some(Command::Follow(following)) => self.follow(following),
                     Some(Command::Fetch(bytes_max)) => self.asked = Some(bytes_max),
                     Some(Command::Settle(order)) => {
                         let settled = self.settle(order.partitions).await;
-                        order.holds.iter().for_each(|hold| self.session.let_go(hold));
+                        order.finished.iter().for_each(|(hold, span)| hold.drop_range(*span));
+                        self.session.let_go();
                         // A lane that was dropped does not wait for the answer.
                         let _ = order.done.send(settled);
                     }
@@ -166,13 +194,33 @@ impl Reader {
     }
 
     fn follow(&mut self, Following { address, partitions, names }: Following) {
-        if address != self.address && !self.session.is_holding() {
-            self.connection = None;
-            self.session.on_disconnected();
+        if partitions.is_empty() {
+            // Nothing is asked of this broker any more, so nothing can be wrong with it.
+            self.health.well(self.subject());
         }
-        self.address = address;
+        if let Some(address) = address.filter(|address| *address != self.address) {
+            self.address = address;
+            if !self.session.is_holding() {
+                self.on_disconnected();
+            }
+        }
         self.names.extend(names);
         self.session.want(partitions);
+    }
+
+    /// This broker, among the troubles.
+    fn subject(&self) -> String {
+        format!("source broker {}", self.node)
+    }
+
+    fn on_disconnected(&mut self) {
+        self.connection = None;
+        if self.session.on_disconnected() {
+            tracing::warn!(
+                broker = self.node,
+                "connection lost, and with it what was held: the records will come again"
+            );
+        }
     }
 
     async fn serve_fetch(&mut self) {
@@ -180,13 +228,13 @@ impl Reader {
             return;
         };
         let arrival = match self.fetch(bytes_max).await {
-            Ok((parcels, stale)) => {
-                self.health.well(format_args!("source broker {}", self.node));
-                Arrival { node: self.node, parcels, stale }
+            Ok(arrival) => {
+                self.health.well(self.subject());
+                arrival
             }
             Err(error) => {
                 self.on_error(&error);
-                Arrival { node: self.node, parcels: vec![], stale: true }
+                Arrival { node: self.node, stale: true, ..Arrival::default() }
             }
         };
         if arrival.stale && arrival.parcels.is_empty() {
@@ -198,51 +246,63 @@ impl Reader {
         let _ = self.arrivals.send(arrival).await;
     }
 
-    async fn fetch(&mut self, bytes_max: usize) -> Result<(Vec<Parcel>, bool), WireError> {
-        let wait = if self.session.is_holding() { FETCH_WAIT_HOLDING } else { FETCH_WAIT_IDLE };
-        let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
+    async fn fetch(&mut self, bytes_max: usize) -> Result<Arrival, WireError> {
+        // First the connection: a new one begins a new session.
+        let connection = self.connect().await?;
+        let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), FETCH_WAIT);
         let asked_at = Instant::now();
-        let connection = self.connected().await?;
-        let patience = connection.request_timeout + wait;
-        let reply = connection.send(&request).await?.reply(patience).await?;
-        if let Some(code) = reply.error {
-            let what = format!("group {}", request.group);
-            return Err(connection.answered("ShareFetch", &what, (code, reply.message)));
-        }
+        let reply = self.exchange_fetch(&connection, &request).await?;
         self.session.on_fetched();
         Ok(self.receive(reply, asked_at))
     }
 
-    async fn connected(&mut self) -> Result<&Connection, WireError> {
-        if !self.connection.as_ref().is_some_and(Connection::is_alive) {
-            self.connection = None;
-            self.session.on_disconnected();
-            self.connection = Some(Connection::open(&self.cluster, &self.address).await?);
+    async fn exchange_fetch(&self, connection: &Connection, request: &ShareFetch) -> Result<ShareFetched, WireError> {
+        let reply = connection.send(request).await?.reply(connection.request_timeout + FETCH_WAIT).await?;
+        match reply.error {
+            None => Ok(reply),
+            Some(code) => {
+                let what = format!("group {}", request.group);
+                Err(connection.answered("ShareFetch", &what, (code, reply.message)))
+            }
         }
-        Ok(self.connection.as_ref().expect("set just above"))
     }
 
-    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> (Vec<Parcel>, bool) {
+    async fn connect(&mut self) -> Result<Arc<Connection>, WireError> {
+        if let Some(connection) = self.connection.as_ref().filter(|connection| connection.is_alive()) {
+            return Ok(connection.clone());
+        }
+        self.on_disconnected();
+        let connection = Arc::new(Connection::open(&self.cluster, &self.address).await?);
+        self.connection = Some(connection.clone());
+        Ok(connection)
+    }
+
+    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> Arrival {
         if let Ok(lock_ms @ 1..) = u64::try_from(reply.lock_ms) {
             self.lock = Duration::from_millis(lock_ms);
         }
-        let (mut parcels, mut stale) = (vec![], false);
+        let mut arrival = Arrival { node: self.node, endpoints: reply.endpoints, ..Arrival::default() };
+        let mut troubled = BTreeSet::new();
         for partition in reply.partitions {
-            let Some(topic) = self.names.get(&partition.topic).cloned() else {
-                continue;
-            };
+            let Some(topic) = self.names.get(&partition.topic).cloned() else { continue };
             let at = TopicPartition { topic, partition: partition.partition };
-            match partition.error {
-                None => self.health.well(&at),
-                Some(code) => {
-                    stale = true;
-                    let words = partition.message.as_deref().unwrap_or_default();
-                    self.health.trouble(&at, format_args!("the source's broker {} answers: {code} {words}", self.node));
-                }
+            if let Some(code) = partition.error {
+                let words = partition.message.as_deref().unwrap_or_default();
+                let reason = format!("broker {} answers: {code} {words}", self.node);
+                self.health.trouble(format_args!("source {at}"), reason);
+                let leader = partition.leader.map(|leader| ((partition.topic, partition.partition), leader.node));
+                arrival.moved.extend(leader);
+                arrival.stale = true;
+                troubled.insert(at.clone());
             }
-            parcels.extend(self.accept(at, partition, asked_at));
+            arrival.parcels.extend(self.accept(at, partition, asked_at));
         }
-        (parcels, stale)
+        // A partition with nothing to say is not in the reply: what is not in trouble now is well.
+        for at in self.troubled.difference(&troubled) {
+            self.health.well(format_args!("source {at}"));
+        }
+        self.troubled = troubled;
+        arrival
     }
 
     fn accept(&mut self, at: TopicPartition, fetched: SharePartitionFetched, asked_at: Instant) -> Vec<Parcel> {
@@ -257,6 +317,7 @@ impl Reader {
             at: at.clone(),
             topic_id: fetched.topic,
             leader: self.node,
+            span: lot.span(),
             records: lot.records,
             hold: self.session.hold(key, lot.ranges, (asked_at, self.lock)),
             delivery_count: lot.delivery_count,
@@ -268,15 +329,19 @@ impl Reader {
     /// After a failed exchange: a session that the broker does not know is opened anew and keeps its locks; after anything else
     /// that leaves doubt the connection ends, and the broker releases what was held.
     fn on_error(&mut self, error: &WireError) {
-        self.health.trouble(format_args!("source broker {}", self.node), error);
+        self.health.trouble(self.subject(), error);
         match error.code() {
             Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch) => self.session.reopen(),
             Some(_) => {}
-            None => {
-                self.connection = None;
-                self.session.on_disconnected();
-            }
+            None => self.on_disconnected(),
         }
+    }
+}
+
+async fn end_of(connection: Option<&Connection>) {
+    match connection {
+        Some(connection) => connection.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::batch::OffsetRange;
-use crate::limits::{ACKNOWLEDGE_RANGES_MAX, FETCH_RECORDS_MAX, RENEW_AT_DIVISOR};
+use crate::limits::{ACKNOWLEDGE_RANGES_MAX, FETCH_RECORDS_MAX, RENEW_AGAIN_DIVISOR, RENEW_AT_DIVISOR};
 use crate::source::Hold;
 use crate::wire::share::{AcknowledgeType, Acknowledgement, ShareAcknowledge, ShareFetch, SharePartitionRequest};
 
@@ -37,6 +37,8 @@ struct Holding {
     key: Key,
     hold: Arc<Hold>,
     renew_at: Instant,
+    /// When the broker gives the records to others, unless a renewal is answered before.
+    expires_at: Instant,
 }
 
 impl ShareSession {
@@ -84,10 +86,13 @@ impl ShareSession {
     }
 
     /// Holds acquired ranges of a partition whose locks were taken at `asked_at` at the earliest, for `lock`.
+    ///
+    /// What was held of them before is ours no longer: they would not have been given again.
     pub fn hold(&mut self, key: Key, ranges: Vec<OffsetRange>, (asked_at, lock): (Instant, Duration)) -> Arc<Hold> {
+        ranges.iter().for_each(|range| self.lose(key, *range));
         let hold = Arc::new(Hold::new(ranges));
-        let renew_at = asked_at + lock / RENEW_AT_DIVISOR;
-        self.holdings.push(Holding { key, hold: hold.clone(), renew_at });
+        let (renew_at, expires_at) = (asked_at + lock / RENEW_AT_DIVISOR, asked_at + lock);
+        self.holdings.push(Holding { key, hold: hold.clone(), renew_at, expires_at });
         hold
     }
 
@@ -96,9 +101,9 @@ impl ShareSession {
         !self.holdings.is_empty()
     }
 
-    /// A parcel is settled: its locks are no longer renewed.
-    pub fn let_go(&mut self, hold: &Arc<Hold>) {
-        self.holdings.retain(|holding| !Arc::ptr_eq(&holding.hold, hold));
+    /// What was settled is no longer renewed.
+    pub fn let_go(&mut self) {
+        self.holdings.retain(|holding| !holding.hold.is_empty());
     }
 
     /// When the first lock is to be renewed.
@@ -108,25 +113,46 @@ impl ShareSession {
 
     /// Renewals of everything that is held.
     pub fn renewals(&self) -> Vec<SharePartitionRequest> {
-        let renew = |range| Acknowledgement { range, kind: AcknowledgeType::Renew };
-        let renewals = self.holdings.iter();
-        let renewals = renewals.map(|h| request(h.key, h.hold.ranges().into_iter().map(renew).collect()));
-        merge(renewals.filter(|request| !request.acknowledgements.is_empty()).collect())
+        self.all_held(AcknowledgeType::Renew)
     }
 
-    /// The broker has renewed what was asked for at `asked_at`, except what [`lose`](Self::lose) names.
-    pub fn on_renewed(&mut self, asked_at: Instant, lock: Duration) {
-        self.holdings.retain(|holding| holding.hold.count() > 0);
+    /// Releases of everything that is held.
+    pub fn releases(&self) -> Vec<SharePartitionRequest> {
+        self.all_held(AcknowledgeType::Release)
+    }
+
+    /// Renewals that were asked for at `asked_at` have been answered; `refused` are the partitions of which some were not renewed,
+    /// without being lost: they are tried again soon, long before their locks end.
+    pub fn on_renewed(&mut self, refused: &BTreeSet<Key>, (asked_at, lock): (Instant, Duration)) {
+        self.let_go();
         for holding in &mut self.holdings {
-            holding.renew_at = asked_at + lock / RENEW_AT_DIVISOR;
+            if refused.contains(&holding.key) {
+                holding.renew_at = asked_at + lock / RENEW_AGAIN_DIVISOR;
+            } else {
+                (holding.renew_at, holding.expires_at) = (asked_at + lock / RENEW_AT_DIVISOR, asked_at + lock);
+            }
         }
+    }
+
+    /// Gives up what nobody has renewed in time. Returns whether there was anything.
+    pub fn expire(&mut self, now: Instant) -> bool {
+        let expired = self.holdings.extract_if(.., |holding| holding.expires_at <= now);
+        expired.map(|holding| holding.hold.drop_all()).count() > 0
     }
 
     /// A range is not ours any more.
     pub fn lose(&mut self, key: Key, range: OffsetRange) {
         for holding in self.holdings.iter().filter(|holding| holding.key == key) {
-            holding.hold.lose(range);
+            holding.hold.drop_range(range);
         }
+    }
+
+    /// Everything that is held, with one fate.
+    fn all_held(&self, kind: AcknowledgeType) -> Vec<SharePartitionRequest> {
+        let acknowledge = |range| Acknowledgement { range, kind };
+        let holdings = self.holdings.iter().filter(|holding| !holding.hold.is_empty());
+        let requests = holdings.map(|h| request(h.key, h.hold.ranges().into_iter().map(acknowledge).collect()));
+        merge(requests.collect())
     }
 
     /// A request with acknowledgements.
@@ -137,9 +163,20 @@ impl ShareSession {
         ShareAcknowledge { group, member, epoch: self.epoch, renews, partitions }
     }
 
-    /// The last request: the broker releases what is still held.
+    /// The last request: it ends the session.
     pub fn close(&self) -> ShareAcknowledge {
         ShareAcknowledge { epoch: CLOSE, ..self.acknowledge(vec![]) }
+    }
+
+    /// A fetch that opens the session and takes nothing: it names no partition.
+    pub fn open(&self) -> ShareFetch {
+        ShareFetch { add: vec![], ..self.fetch(1, Duration::ZERO) }
+    }
+
+    /// The broker has answered [`open`](Self::open).
+    pub fn on_opened(&mut self) {
+        self.joined.clear();
+        self.count_up();
     }
 
     /// Whether acknowledgements can be sent: a broker refuses them on a session that is not open.
@@ -158,12 +195,14 @@ impl ShareSession {
         self.joined.clear();
     }
 
-    /// The connection has ended, and with it the session: the broker has released everything.
-    pub fn on_disconnected(&mut self) {
+    /// The connection has ended, and with it the session: the broker has released everything. Returns whether there was anything.
+    pub fn on_disconnected(&mut self) -> bool {
         self.reopen();
+        let had_held = self.is_holding();
         for holding in self.holdings.drain(..) {
-            holding.hold.lose_all();
+            holding.hold.drop_all();
         }
+        had_held
     }
 }
 
@@ -274,7 +313,7 @@ mod tests {
         let mut session = open(&[0]);
         let hold = session.hold(key(0), vec![range(0, 9)], (Instant::now(), LOCK));
         session.on_disconnected();
-        assert_eq!((hold.count(), session.is_holding(), session.is_open()), (0, false, false));
+        assert_eq!((hold.is_empty(), session.is_holding(), session.is_open()), (true, false, false));
     }
 
     #[test]
@@ -289,11 +328,45 @@ mod tests {
         assert!(renewals[0].acknowledgements.iter().all(|ack| ack.kind == AcknowledgeType::Renew));
         assert!(session.acknowledge(renewals).renews);
         session.lose(key(0), range(10, 19));
-        session.on_renewed(start + LOCK / 2, LOCK);
+        session.on_renewed(&BTreeSet::new(), (start + LOCK / 2, LOCK));
         assert_eq!((second.ranges(), session.renew_at()), (vec![range(20, 29)], Some(start + LOCK)));
-        session.let_go(&first);
-        session.let_go(&second);
+        first.drop_all();
+        second.drop_all();
+        session.let_go();
         assert_eq!(session.renew_at(), None);
+    }
+
+    #[test]
+    fn a_renewal_that_was_refused_for_now_is_tried_again_before_the_lock_ends() {
+        let start = Instant::now();
+        let mut session = open(&[0, 1]);
+        let refused = session.hold(key(0), vec![range(0, 9)], (start, LOCK));
+        let renewed = session.hold(key(1), vec![range(0, 9)], (start, LOCK));
+        session.on_renewed(&[key(0)].into(), (start + LOCK / 2, LOCK));
+        assert!(session.renew_at().unwrap() < start + LOCK);
+        assert!(!session.expire(start + LOCK - Duration::from_millis(1)));
+        assert!(session.expire(start + LOCK));
+        assert_eq!((refused.is_empty(), renewed.is_empty()), (true, false));
+    }
+
+    #[test]
+    fn what_is_acquired_again_was_lost_before() {
+        let start = Instant::now();
+        let mut session = open(&[0]);
+        let old = session.hold(key(0), vec![range(0, 9)], (start, LOCK));
+        let new = session.hold(key(0), vec![range(4, 6)], (start, LOCK));
+        assert_eq!((old.ranges(), new.ranges()), (vec![range(0, 3), range(7, 9)], vec![range(4, 6)]));
+    }
+
+    #[test]
+    fn a_session_is_opened_without_taking_anything() {
+        let mut session = open(&[0, 1]);
+        session.reopen();
+        let opening = session.open();
+        assert_eq!((opening.epoch, opening.add.len(), opening.forget.len()), (0, 0, 0));
+        session.on_opened();
+        let next = session.fetch(1, Duration::ZERO);
+        assert_eq!((next.epoch, next.add.len()), (1, 2));
     }
 
     #[test]

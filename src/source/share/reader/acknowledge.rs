@@ -1,70 +1,108 @@
 //! What a reader says about records that it was given: done, still in work, and at last good-bye.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use tokio::time::Instant;
 
-use super::Reader;
-use crate::batch::OffsetRange;
-use crate::limits::FETCH_BYTES_MIN;
-use crate::source::Settled;
-use crate::source::share::session::{Key, chunks, halves, merge};
-use crate::wire::share::SharePartitionRequest;
+use super::{Reader, Settled};
+use crate::limits::ACKNOWLEDGE_TRIES_MAX;
+use crate::source::share::session::{Key, chunks, halves, merge, request};
+use crate::wire::backoff::Backoff;
+use crate::wire::share::{Acknowledgement, SharePartitionRequest};
 use crate::wire::{Code, WireError};
 
-/// Ranges that the broker has refused, with its reason.
-type Refused = Vec<(Key, OffsetRange, Code)>;
+/// What the broker has refused, with its reason.
+type Refused = Vec<(Key, Acknowledgement, Code)>;
 
 impl Reader {
-    /// Acknowledges finished records. What the broker does not take will be delivered again: nothing is tried twice, except after
-    /// the session was opened anew.
+    /// Acknowledges finished records. What the broker refuses for a reason that may pass is tried again, as long as the records are
+    /// still ours; what it does not take in the end will be delivered again.
     pub(super) async fn settle(&mut self, partitions: Vec<SharePartitionRequest>) -> Settled {
         let mut settled = Settled::default();
         for chunk in chunks(merge(partitions)) {
             let total = count(&chunk);
-            let lost = match self.acknowledge(chunk).await {
-                Ok(refused) => refused.iter().map(|(_, range, _)| range.count()).sum(),
+            let lost = match self.acknowledge_with_tries(chunk).await {
+                Ok(refused) => refused.iter().map(|(_, ack, _)| ack.range.count()).sum(),
                 Err(error) => {
-                    tracing::warn!(broker = self.node, offsets = total, %error, "acknowledgements are undecided: records may come again");
+                    tracing::warn!(broker = self.node, offsets = total, %error, "acknowledgements undecided: records may come again");
                     total
                 }
             };
-            settled += Settled { acknowledged: total - lost, lost };
+            settled += Settled { acknowledged: total.saturating_sub(lost), lost };
         }
         settled
+    }
+
+    async fn acknowledge_with_tries(&mut self, chunk: Vec<SharePartitionRequest>) -> Result<Refused, WireError> {
+        let mut backoff = Backoff::default();
+        let mut refused = self.acknowledge(chunk).await?;
+        for _ in 1..ACKNOWLEDGE_TRIES_MAX {
+            let (lost, passing): (Refused, Refused) = refused.into_iter().partition(|(_, _, code)| is_lock_lost(*code));
+            refused = lost;
+            if passing.is_empty() {
+                break;
+            }
+            tokio::time::sleep(backoff.pause()).await;
+            let again = passing.into_iter().map(|(key, ack, _)| request(key, vec![ack])).collect();
+            refused.extend(self.acknowledge(merge(again)).await?);
+        }
+        Ok(refused)
     }
 
     /// Starts the locks of everything that is held anew. A lock that the broker does not renew is lost, and the lane is told.
     pub(super) async fn renew(&mut self) {
         let asked_at = Instant::now();
+        if self.session.expire(asked_at) {
+            tracing::warn!(broker = self.node, "locks ended before they were renewed: the records will come again");
+        }
+        let mut unanswered: BTreeSet<Key> = BTreeSet::new();
         for chunk in chunks(self.session.renewals()) {
-            self.metrics.renewals.inc_by(count(&chunk));
+            let (offsets, keys) = (count(&chunk), chunk.iter().map(|partition| (partition.topic, partition.partition)));
+            let keys: Vec<Key> = keys.collect();
             match self.acknowledge(chunk).await {
                 Ok(refused) => {
-                    for (key, range, code) in refused {
-                        tracing::warn!(broker = self.node, partition = key.1, %range, %code, "lock not renewed");
-                        if is_lock_lost(code) {
-                            self.session.lose(key, range);
-                        }
-                    }
+                    self.metrics.renewals.inc_by(offsets);
+                    unanswered.extend(self.on_refused_renewals(refused));
                 }
                 Err(error) => {
-                    tracing::warn!(broker = self.node, %error, "locks could not be renewed");
-                    break;
+                    tracing::warn!(broker = self.node, %error, "locks could not be renewed yet");
+                    unanswered.extend(keys);
                 }
             }
         }
-        // Also after an error: the next try comes after half a lock, or at once with a new session.
-        self.session.on_renewed(asked_at, self.lock);
+        self.session.on_renewed(&unanswered, (asked_at, self.lock));
     }
 
-    /// Closes the session. Returns how many offsets were released by that.
-    pub(super) async fn close(&mut self) -> u64 {
-        let released = count(&self.session.renewals());
-        let request = self.session.close();
-        if let Some(connection) = self.connection.take().filter(|_| self.session.is_open()) {
-            // Without an answer the broker still sees the connection end, and releases all the same.
-            if let Err(error) = connection.call(&request).await {
-                tracing::warn!(broker = self.node, %error, "share session not closed in order");
+    /// Gives up what is lost; returns the partitions of what may still be renewed.
+    fn on_refused_renewals(&mut self, refused: Refused) -> Vec<Key> {
+        let mut passing = vec![];
+        for (key, ack, code) in refused {
+            tracing::warn!(broker = self.node, partition = key.1, range = %ack.range, %code, "lock not renewed");
+            if is_lock_lost(code) {
+                self.session.lose(key, ack.range);
+            } else {
+                passing.push(key);
             }
+        }
+        passing
+    }
+
+    /// Releases what is held and closes the session. Returns how many offsets were released.
+    pub(super) async fn close(&mut self) -> u64 {
+        let releases = self.session.releases();
+        let released = count(&releases);
+        for chunk in chunks(releases) {
+            // Without an answer the broker still sees the connection end, or the locks.
+            if let Err(error) = self.acknowledge(chunk).await {
+                tracing::warn!(broker = self.node, %error, "records not released in order");
+                break;
+            }
+        }
+        if let Some(connection) = self.connection.take().filter(|_| self.session.is_open())
+            && let Err(error) = connection.call(&self.session.close()).await
+        {
+            tracing::warn!(broker = self.node, %error, "share session not closed in order");
         }
         released
     }
@@ -75,48 +113,59 @@ impl Reader {
         let mut refused = vec![];
         let mut queue = vec![list];
         while let Some(partitions) = queue.pop() {
-            let answers = match self.exchange(partitions.clone()).await {
+            let answers = match self.exchange(&partitions).await {
                 Err(error) if is_session_lost(&error) => {
-                    self.session.reopen();
-                    self.reopen_now().await?;
-                    self.exchange(partitions.clone()).await
+                    self.open_again().await?;
+                    self.exchange(&partitions).await
                 }
                 answers => answers,
             };
             let answers = answers.inspect_err(|error| self.on_error(error))?;
-            for (key, code) in answers {
-                let Some(partition) = partitions.iter().find(|p| (p.topic, p.partition) == key) else {
-                    continue;
-                };
+            for (partition, code) in partitions.iter().zip(answers).filter_map(|(p, code)| Some((p, code?))) {
                 match halves(partition) {
                     Some(halves) if code == Code::InvalidRecordState => queue.extend(halves.map(|half| vec![half])),
-                    _ => refused.extend(partition.acknowledgements.iter().map(|ack| (key, ack.range, code))),
+                    _ => {
+                        let key = (partition.topic, partition.partition);
+                        refused.extend(partition.acknowledgements.iter().map(|ack| (key, *ack, code)));
+                    }
                 }
             }
         }
         Ok(refused)
     }
 
-    /// One ShareAcknowledge: the partitions that were refused.
-    async fn exchange(&mut self, partitions: Vec<SharePartitionRequest>) -> Result<Vec<(Key, Code)>, WireError> {
-        let request = self.session.acknowledge(partitions);
-        let connection = self.connected().await?;
+    /// One ShareAcknowledge; returns for each partition why it was refused, if it was.
+    ///
+    /// On a connection that has ended there is nothing to acknowledge: the broker has released the records.
+    async fn exchange(&mut self, partitions: &[SharePartitionRequest]) -> Result<Vec<Option<Code>>, WireError> {
+        let Some(connection) = self.connection.clone() else {
+            return Err(WireError::Nobody { cluster: self.cluster.name.as_str().into(), what: self.subject() });
+        };
+        let request = self.session.acknowledge(partitions.to_vec());
         let reply = connection.call(&request).await?;
         if let Some(code) = reply.error {
             let what = format!("group {}", request.group);
             return Err(connection.answered("ShareAcknowledge", &what, (code, reply.message)));
         }
         self.session.count_up();
-        let refused = reply.partitions.into_iter();
-        Ok(refused.filter_map(|(topic, partition, code)| Some(((topic, partition), code?))).collect())
+        if let Ok(lock_ms @ 1..) = u64::try_from(reply.lock_ms) {
+            self.lock = Duration::from_millis(lock_ms);
+        }
+        // A partition that the broker passes over in silence was not acknowledged.
+        let answer = |partition: &SharePartitionRequest| {
+            let mut answers = reply.partitions.iter();
+            let found = answers.find(|(topic, number, _)| (*topic, *number) == (partition.topic, partition.partition));
+            found.map_or(Some(Code::UnknownServerError), |(_, _, code)| *code)
+        };
+        Ok(partitions.iter().map(answer).collect())
     }
 
-    /// Only a fetch opens a session; what it brings goes the usual way.
-    async fn reopen_now(&mut self) -> Result<(), WireError> {
-        let (parcels, stale) = self.fetch(FETCH_BYTES_MIN).await?;
-        let arrival = super::Arrival { node: self.node, parcels, stale };
-        // Only a lane that was dropped does not listen.
-        let _ = self.arrivals.send(arrival).await;
+    /// Only a fetch opens a session: one that names no partition acquires nothing, and the locks stay ours.
+    async fn open_again(&mut self) -> Result<(), WireError> {
+        self.session.reopen();
+        let Some(connection) = self.connection.clone() else { return Ok(()) };
+        self.exchange_fetch(&connection, &self.session.open()).await?;
+        self.session.on_opened();
         Ok(())
     }
 }

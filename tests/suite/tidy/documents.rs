@@ -1,0 +1,109 @@
+//! Whether the documents are true to the code, and their links lead somewhere.
+
+use std::collections::BTreeSet;
+
+use sharebridge::metrics::{FlowMetrics, PartitionLabels, registry};
+
+use super::{File, check, files, root};
+
+/// The targets of all links, with their lines.
+fn links(text: &str) -> Vec<(usize, &str)> {
+    let mut links = vec![];
+    for (number, line) in (1..).zip(text.lines()) {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        links.extend(targets.map(|target| (number, target)));
+    }
+    links
+}
+
+/// Whether the headings of a document have one for this anchor.
+fn has_anchor(document: &str, anchor: &str) -> bool {
+    let slug = |heading: &str| {
+        let letters = heading.trim_start_matches('#').trim().to_lowercase();
+        letters.replace(' ', "-").replace(|c: char| !c.is_alphanumeric() && c != '-' && c != '_', "")
+    };
+    document.lines().filter(|line| line.starts_with('#')).any(|heading| slug(heading) == anchor)
+}
+
+fn leads_somewhere(file: &File, target: &str) -> bool {
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let folder = root().join(&file.path);
+    let path = match path {
+        "" => folder,
+        _ => folder.parent().unwrap().join(path),
+    };
+    path.exists() && (anchor.is_empty() || std::fs::read_to_string(path).is_ok_and(|text| has_anchor(&text, anchor)))
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let documents = files().into_iter().filter(|file| file.path.ends_with(".md"));
+    let dead = documents.flat_map(|file| {
+        let local = links(&file.text).into_iter().filter(|(_, target)| !target.contains("://"));
+        let dead = local.filter(|(_, target)| !leads_somewhere(&file, target));
+        dead.map(|(line, target)| format!("{}:{line}: {target} does not exist", file.path)).collect::<Vec<_>>()
+    });
+    check(dead.collect());
+}
+
+/// Name and kind of each metric, as they are scraped.
+fn metrics() -> BTreeSet<(String, String)> {
+    let mut registry = registry();
+    let metrics = FlowMetrics::register(&mut registry, "orders");
+    let labels = PartitionLabels { topic: "orders".to_owned(), partition: 0 };
+    metrics.lag.get_or_create(&labels).set(1);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let described = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let scraped = |(name, kind): (&str, &str)| match kind {
+        "counter" => (format!("{name}_total"), kind.to_owned()),
+        _ => (name.to_owned(), kind.to_owned()),
+    };
+    described.map(scraped).collect()
+}
+
+#[test]
+fn the_metrics_are_documented() {
+    let document = File::read("docs/OPERATIONS.md");
+    let documented = document.text.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("| `sharebridge_")?.split_once("` | ")?;
+        let kind = rest.split([' ', ',']).next()?;
+        Some((format!("sharebridge_{name}"), kind.to_owned()))
+    });
+    assert_eq!(
+        documented.collect::<BTreeSet<_>>(),
+        metrics(),
+        "the table of {} (left) and src/metrics.rs",
+        document.path
+    );
+}
+
+#[test]
+fn the_exit_codes_are_documented() {
+    let code = |line: &str| line.trim().strip_suffix(',')?.split_once(" = ")?.1.parse::<u8>().ok();
+    let in_code: Vec<u8> = File::read("src/error.rs").text.lines().filter_map(code).collect();
+    let row = |line: &str| line.strip_prefix("| ")?.split_once(" |")?.0.parse::<u8>().ok();
+    let in_table: Vec<u8> = File::read("docs/OPERATIONS.md").text.lines().filter_map(row).collect();
+    assert_eq!(in_table, in_code, "the table of docs/OPERATIONS.md (left) and src/error.rs");
+}
+
+/// Kafka's name of an error: `ProducerFenced` is PRODUCER_FENCED.
+fn kafka_name(code: &str) -> String {
+    let word = |c: char| if c.is_uppercase() { format!("_{c}") } else { c.to_uppercase().to_string() };
+    code.chars().map(word).collect::<String>().trim_start_matches('_').to_owned()
+}
+
+#[test]
+fn judged_errors_are_documented() {
+    let document = File::read("docs/DELIVERY.md").text;
+    let is_told = |name: &str| document.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+    for path in ["src/lane/retry.rs", "src/sink/kafka.rs"] {
+        let file = File::read(path);
+        let codes =
+            file.code().split("Code::").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next());
+        let names: BTreeSet<String> = codes.map(kafka_name).collect();
+        assert!(!names.is_empty(), "{path} judges nothing: this test looks in the wrong place");
+        let missing = names.iter().filter(|name| !is_told(name));
+        check(missing.map(|name| format!("{path} judges {name}, docs/DELIVERY.md does not say how")).collect());
+    }
+}
