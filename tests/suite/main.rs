@@ -1,5 +1,14 @@
 //! The suite: one module per subject, against real Kafka clusters.
 #![allow(clippy::unwrap_used)] // clippy knows test functions, but not their helpers
 
+mod attempts;
+mod bridge;
+mod elastic;
+mod flow;
+mod hold;
+mod partition;
+mod refusal;
+mod shutdown;
+mod source_restart;
 mod tidy;
 mod verify;

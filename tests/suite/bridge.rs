@@ -1,0 +1,202 @@
+//! The bridge as users run it: a configuration file, a process, and what it says of itself over HTTP.
+
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use cluster::read::{Isolation, scan};
+use cluster::{Cluster, Pair, Spec, free_port, http_get, load, process, unique};
+use rdkafka::Message;
+
+/// How long anything may take that has to happen. Long enough for a loaded machine; nobody waits for it on a good day.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
+
+/// Looks until there is something to see.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A flow of its own share group from source to target. Its workers share the file, except for their status address.
+pub(crate) struct Flow {
+    /// The share group.
+    pub(crate) group: String,
+    lines: Vec<String>,
+}
+
+impl Flow {
+    /// Short timeouts, so that tests see soon what users see later.
+    pub(crate) fn new(pair: &Pair, topics: &[&str]) -> Self {
+        let group = unique("group");
+        let lines = vec![
+            format!("clusters.primary.bootstrap.servers = \"{}\"", pair.source.bootstrap()),
+            "clusters.primary.request.timeout.ms = 5000".to_owned(),
+            format!("clusters.dr.bootstrap.servers = \"{}\"", pair.target.bootstrap()),
+            "clusters.dr.request.timeout.ms = 5000".to_owned(),
+            "flows.f.source.cluster = \"primary\"".to_owned(),
+            "flows.f.sink.cluster = \"dr\"".to_owned(),
+            format!("flows.f.share.group.id = \"{group}\""),
+            format!("flows.f.topics.names = {topics:?}"),
+            "flows.f.transaction.timeout.ms = 1000".to_owned(),
+            "flows.f.share.acquisition.lock.timeout.ms = 11001".to_owned(),
+        ];
+        Self { group, lines }
+    }
+
+    /// One more line of the file, with the whole path of its key.
+    #[must_use]
+    pub(crate) fn with(mut self, line: &str) -> Self {
+        self.lines.push(line.to_owned());
+        self
+    }
+
+    /// Starts one more worker.
+    pub(crate) fn start(&self) -> Worker {
+        self.start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap())))
+    }
+
+    /// The same with a status address that was chosen before.
+    pub(crate) fn start_at(&self, address: SocketAddr) -> Worker {
+        let file = format!("bridge.status.address = \"{address}\"\n{}\n", self.lines.join("\n"));
+        let process = process::Bridge::start(Path::new(env!("CARGO_BIN_EXE_sharebridge")), &file).unwrap();
+        Worker { process, address }
+    }
+}
+
+/// A running `sharebridge run`. It shows its log if the test fails.
+pub(crate) struct Worker {
+    pub(crate) process: process::Bridge,
+    address: SocketAddr,
+}
+
+impl Worker {
+    /// Status and body of `/ready`; `None` while nobody answers.
+    pub(crate) fn ready(&self) -> Option<(u16, String)> {
+        http_get(self.address, "/ready").ok()
+    }
+
+    /// Waits until it says that all is well.
+    pub(crate) fn await_ready(&self) {
+        eventually("/ready is 200", || self.ready().filter(|(status, _)| *status == 200));
+    }
+
+    /// Waits until it says that it is not ready, with a line that holds all of `words`; returns that line.
+    pub(crate) fn await_trouble(&self, words: &[&str]) -> String {
+        eventually(&format!("/ready names {words:?}"), || {
+            let (status, body) = self.ready()?;
+            let line = body.lines().find(|line| words.iter().all(|word| line.contains(word)))?;
+            assert_eq!(status, 503);
+            Some(line.to_owned())
+        })
+    }
+
+    /// A metric without its prefix, summed over its labels; 0 while nobody answers.
+    pub(crate) fn metric(&self, name: &str) -> i64 {
+        let Ok((200, body)) = http_get(self.address, "/metrics") else {
+            return 0;
+        };
+        let name = format!("sharebridge_{name}{{");
+        let lines = body.lines().filter(|line| line.starts_with(&name));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum()
+    }
+
+    /// Waits until a metric has reached a value; returns the one that it has then.
+    pub(crate) fn await_metric(&self, name: &str, least: i64) -> i64 {
+        eventually(&format!("{name} is {least} or more"), || Some(self.metric(name)).filter(|now| *now >= least))
+    }
+
+    /// Asks it to end (SIGTERM) and waits for that.
+    pub(crate) fn shut_down(&mut self) -> ExitStatus {
+        self.process.terminate().unwrap();
+        self.process.wait_exit(DEADLINE).unwrap()
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        http_get(self.address, "/live").is_ok_and(|(status, _)| status == 200)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("ready: {:?}\n{}", self.ready(), self.process.log());
+        }
+    }
+}
+
+/// What has arrived of a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrived {
+    /// Different sequence numbers.
+    pub(crate) distinct: u64,
+    /// Copies beyond the first of each.
+    pub(crate) duplicates: u64,
+}
+
+/// Counts what committed transactions have brought, by librdkafka; `None` while there is no such topic.
+pub(crate) fn arrived(cluster: &Cluster, topic: &str) -> Option<Arrived> {
+    let (mut seen, mut copies) = (HashSet::new(), 0);
+    scan(cluster.bootstrap(), topic, Isolation::Committed, |message| {
+        seen.insert(load::sequence(message.payload().unwrap()).unwrap());
+        copies += 1;
+        Ok(())
+    })
+    .ok()?;
+    let distinct = seen.len() as u64;
+    Some(Arrived { distinct, duplicates: copies - distinct })
+}
+
+/// Waits until `records` different records have arrived.
+pub(crate) fn await_all(cluster: &Cluster, topic: &str, records: u64) -> Arrived {
+    let mut last = None;
+    let arrived = eventually(&format!("{records} records of {topic} have arrived"), || {
+        let now = arrived(cluster, topic)?;
+        if last.replace(now.distinct) != Some(now.distinct) {
+            eprintln!("{topic}: {now:?} of {records}");
+        }
+        Some(now).filter(|now| now.distinct >= records)
+    });
+    assert_eq!(arrived.distinct, records, "{topic} holds records that nobody wrote");
+    arrived
+}
+
+/// A pair for tests that stop brokers: one test at a time, all brokers running at its start.
+pub(crate) fn mortal_pair() -> MutexGuard<'static, Pair> {
+    static PAIR: OnceLock<Mutex<Pair>> = OnceLock::new();
+    let start = || Mutex::new(Pair::start(Spec::named("mortal-source"), Spec::named("mortal-target")).unwrap());
+    let pair = PAIR.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner);
+    for cluster in [&pair.source, &pair.target] {
+        // A test that failed may have left them in any state.
+        if cluster.resume().is_ok() {
+            cluster.wait_ready().unwrap();
+        } else {
+            cluster.start_again().unwrap();
+        }
+    }
+    pair
+}
+
+/// The lag of a share group in all, as Kafka's own tool shows it; `None` while it is unknown.
+pub(crate) fn lag(cluster: &Cluster, group: &str) -> Option<u64> {
+    let arguments = ["--describe", "--group", group, "--offsets"];
+    let table = cluster.tool("org.apache.kafka.tools.consumer.group.ShareGroupCommand", &arguments).unwrap();
+    let mut lines = table.lines().filter(|line| !line.is_empty()).map(str::split_whitespace);
+    let column = lines.next()?.position(|name| name == "LAG")?;
+    lines.map(|mut fields| fields.nth(column)?.parse::<u64>().ok()).sum()
+}
+
+/// Sets a config of a topic with Kafka's own tool.
+pub(crate) fn alter_topic(cluster: &Cluster, topic: &str, config: &str) {
+    let arguments = ["--alter", "--entity-type", "topics", "--entity-name", topic, "--add-config", config];
+    cluster.tool("org.apache.kafka.tools.ConfigCommand", &arguments).unwrap();
+}
