@@ -69,6 +69,13 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), Gro
     check_broker(&*client.anybody().await.map_err(GroupError::Cluster)?).map_err(GroupError::Unsupported)?;
     let wanted = wanted(group);
     let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
+    for name in wanted.keys().filter(|name| !found.contains_key(*name)) {
+        tracing::warn!(
+            group = group.id,
+            config = name,
+            "this broker has no such config for groups: its own setting applies to all"
+        );
+    }
     let differing = differing(&wanted, &found);
     if differing.is_empty() {
         return Ok(());
@@ -130,15 +137,15 @@ async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> 
     }
 }
 
+/// What is wanted otherwise than it was found, among the configs that the broker has.
 fn differing(wanted: &Configs, found: &Configs) -> Configs {
-    let differs = |(name, value): &(&String, &String)| found.get(*name) != Some(*value);
+    let differs = |(name, value): &(&String, &String)| found.get(*name).is_some_and(|now| now != *value);
     wanted.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn describe(differing: &Configs, found: &Configs) -> String {
-    let one = |(name, value): (&String, &String)| match found.get(name) {
-        Some(now) => format!("{name} is {now}, wanted {value}"),
-        None => format!("{name} is unknown to the broker, wanted {value}"),
+    let one = |(name, value): (&String, &String)| {
+        format!("{name} is {}, wanted {value}", found.get(name).map_or("unknown", String::as_str))
     };
     differing.iter().map(one).collect::<Vec<_>>().join("; ")
 }
