@@ -69,7 +69,7 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), Gro
     check_broker(&*client.anybody().await.map_err(GroupError::Cluster)?).map_err(GroupError::Unsupported)?;
     let wanted = wanted(group);
     let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
-    for name in wanted.keys().filter(|name| !found.contains_key(*name)) {
+    for name in SINCE_4_3.iter().filter(|name| !found.contains_key(**name)) {
         tracing::warn!(
             group = group.id,
             config = name,
@@ -137,9 +137,16 @@ async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> 
     }
 }
 
-/// What is wanted otherwise than it was found, among the configs that the broker has.
+/// Configs that groups have only since Kafka 4.3; before, the broker has them for all groups.
+const SINCE_4_3: [&str; 3] =
+    ["share.delivery.count.limit", "share.partition.max.record.locks", "share.renew.acknowledge.enable"];
+
+/// What is wanted otherwise than it was found, except what the broker does not have.
 fn differing(wanted: &Configs, found: &Configs) -> Configs {
-    let differs = |(name, value): &(&String, &String)| found.get(*name).is_some_and(|now| now != *value);
+    let differs = |(name, value): &(&String, &String)| match found.get(*name) {
+        Some(now) => now != *value,
+        None => !SINCE_4_3.contains(&name.as_str()),
+    };
     wanted.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -160,4 +167,34 @@ fn command(client: &Client, group: &str, differing: &Configs) -> String {
 
 fn list(configs: &Configs) -> String {
     configs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configs(pairs: &[(&str, &str)]) -> Configs {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    #[test]
+    fn only_what_a_broker_may_lack_is_passed_over() {
+        let wanted = configs(&[
+            ("share.auto.offset.reset", "earliest"),
+            ("share.isolation.level", "read_committed"),
+            ("share.delivery.count.limit", "10"),
+        ]);
+        let found = configs(&[("share.isolation.level", "read_uncommitted")]);
+        assert_eq!(
+            differing(&wanted, &found),
+            configs(&[("share.auto.offset.reset", "earliest"), ("share.isolation.level", "read_committed")])
+        );
+        assert_eq!(differing(&wanted, &wanted), Configs::new());
+        let all = configs(&[
+            ("share.auto.offset.reset", "earliest"),
+            ("share.isolation.level", "read_committed"),
+            ("share.delivery.count.limit", "5"),
+        ]);
+        assert_eq!(differing(&wanted, &all), configs(&[("share.delivery.count.limit", "10")]));
+    }
 }
