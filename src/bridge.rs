@@ -136,6 +136,10 @@ async fn observe(flow: FlowConfig, metrics: FlowMetrics) {
     metrics.backlog.set(-1);
     loop {
         match share_progress(&mut client, &flow.group.id).await {
+            // A group that the coordinator knows nothing of yet has not done everything.
+            Ok(progress) if progress.is_empty() => {
+                metrics.backlog.set(-1);
+            }
             Ok(progress) => {
                 let lags = progress.into_iter().map(|partition| {
                     let labels = PartitionLabels { topic: partition.topic, partition: partition.partition };

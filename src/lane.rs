@@ -59,6 +59,8 @@ pub struct Lane<S, K> {
     queue: Queue,
     shelf: Shelf,
     backoff: Backoff,
+    /// Transactions that have failed as a whole since the last that went well.
+    failures: u32,
     /// Records on the shelf and bytes in memory, as the gauges know them.
     gauged: (i64, i64),
     health: Health,
@@ -82,6 +84,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
             queue: Queue::new(bytes_max),
             shelf: Shelf::default(),
             backoff: Backoff::default(),
+            failures: 0,
             gauged: (0, 0),
             health,
             metrics,
@@ -93,17 +96,15 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let mut wish = self.wish.clone();
         tokio::select! {
             () = self.work() => {}
-            () = told(&mut wish, Wish::Leave) => {
-                // An open transaction would keep readers of the target waiting until its timeout.
-                let _ = tokio::time::timeout(LEAVE_MAX, self.sink.abort()).await;
-            }
+            () = told(&mut wish, Wish::Leave) => {}
         }
+        // A transaction that is still open would keep readers of the target waiting until its timeout.
+        let _ = tokio::time::timeout(LEAVE_MAX, self.sink.abort()).await;
         self.source.close().await
     }
 
     async fn work(&mut self) {
         loop {
-            self.queue.extend(self.shelf.take_due(Instant::now()));
             self.forget_lost();
             let is_idle = self.queue.parcels().next().is_none();
             let draining = *self.wish.borrow() >= Wish::Drain;
@@ -117,6 +118,8 @@ impl<S: Source, K: Sink> Lane<S, K> {
             } else if is_idle {
                 self.health.well("target");
                 self.poll().await;
+                // One trial after each poll: however many topic partitions are in trouble, the others get their turn.
+                self.queue.extend(self.shelf.take_due(Instant::now()));
             } else {
                 let load = self.queue.next_load(&self.shelf.on_trial());
                 self.ship(load).await;
@@ -132,6 +135,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let soon = self.shelf.soon_at();
         if let (true, Some(soon)) = (shipment.parcels.is_empty(), soon) {
             tokio::time::sleep_until(soon).await;
+            self.queue.extend(self.shelf.take_due(soon));
         }
         let goes_on = !shipment.parcels.is_empty() || soon.is_some();
         self.queue.extend(shipment.parcels);
@@ -193,7 +197,9 @@ impl<S: Source, K: Sink> Lane<S, K> {
     async fn transact(&mut self, load: &[Parcel]) -> Result<Outcome, SinkError> {
         let written = self.sink.write(load).await?;
         // Records that were lost meanwhile are somebody else's: committing them would double them.
-        if load.iter().zip(&written).any(|(parcel, written)| parcel.held() != written.held) {
+        let now = Instant::now();
+        let is_lost = |(parcel, written): (&Parcel, &Written)| parcel.hold.expire(now) || parcel.held() != written.held;
+        if load.iter().zip(&written).any(is_lost) {
             tracing::warn!("records were lost while they were written: aborting");
             self.abort().await;
             return Ok(Outcome::Lost);
@@ -222,6 +228,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
 
     async fn finish(&mut self, load: Vec<Parcel>, written: Vec<Written>) {
         self.metrics.commits.inc();
+        self.failures = 0;
         self.backoff.reset();
         self.queue.grow();
         self.health.well("target");
@@ -238,7 +245,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
 
     async fn on_error(&mut self, error: &SinkError, load: Vec<Parcel>) {
         self.abort().await;
-        match judge(error) {
+        match judge(error, self.failures) {
             Decision::WriteAgain => self.write_again(load, error).await,
             Decision::Hold(held) => {
                 self.queue.put_back(load);
@@ -252,6 +259,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
 
     async fn write_again(&mut self, load: Vec<Parcel>, reason: impl Display) {
         self.health.trouble("target", reason);
+        self.failures = self.failures.saturating_add(1);
         self.queue.put_back(load);
         self.queue.shrink();
         self.pause().await;

@@ -55,8 +55,11 @@ pub const RENEW_AT_DIVISOR: u32 = 2;
 /// A renewal that was refused for a reason that may pass is tried again after this fraction of the lock.
 pub const RENEW_AGAIN_DIVISOR: u32 = 8;
 
-/// Tries of an acknowledgement that is refused for a reason that may pass.
-pub const ACKNOWLEDGE_TRIES_MAX: u32 = 4;
+/// An acknowledgement that is refused for a reason that may pass is tried again for this fraction of the lock.
+pub const ACKNOWLEDGE_PATIENCE_DIVISOR: u32 = 4;
+
+/// Failures of a whole transaction in a row, after which the topic partitions that an error names are held instead.
+pub const FAILURES_IN_A_ROW_MAX: u32 = 5;
 
 /// Smallest bound on the bytes of one transaction, after failures have lowered it.
 pub const TRANSACTION_BYTES_MIN: usize = 64 << 10;
@@ -167,6 +170,7 @@ const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);
+const _: () = assert!(RENEW_AT_DIVISOR < ACKNOWLEDGE_PATIENCE_DIVISOR);
 const _: () = assert!(RECORDS_PER_BATCH_MAX < i32::MAX.unsigned_abs());
 const _: () = assert!(PARTITION_FETCH_BYTES <= BROKER_FETCH_BYTES);
 const _: () = assert!(POLL_TIMEOUT.as_millis() < STALL_TIMEOUT.as_millis());

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::batch::{OffsetRange, RecordBatch, within, without};
@@ -122,40 +123,61 @@ impl Parcel {
 }
 
 /// Offsets that were acquired together. The source takes away what it has lost; the lane looks before it commits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hold {
-    ranges: Mutex<Vec<OffsetRange>>,
+    state: Mutex<HoldState>,
+}
+
+#[derive(Debug)]
+struct HoldState {
+    ranges: Vec<OffsetRange>,
+    expires_at: Instant,
 }
 
 impl Hold {
-    /// Holds `ranges`: ascending, not overlapping.
-    pub fn new(ranges: Vec<OffsetRange>) -> Self {
-        Self { ranges: Mutex::new(ranges) }
+    /// Holds `ranges`, which ascend and don't overlap, until `expires_at` unless it is extended.
+    pub fn new(ranges: Vec<OffsetRange>, expires_at: Instant) -> Self {
+        Self { state: Mutex::new(HoldState { ranges, expires_at }) }
+    }
+
+    /// The locks were renewed.
+    pub fn extend(&self, expires_at: Instant) {
+        self.lock().expires_at = expires_at;
+    }
+
+    /// Gives everything up if the locks have ended: others may have the records. Returns whether there was anything to give up.
+    pub fn expire(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        let is_over = state.expires_at <= now && !state.ranges.is_empty();
+        if is_over {
+            state.ranges.clear();
+        }
+        is_over
     }
 
     /// What is ours now.
     pub fn ranges(&self) -> Vec<OffsetRange> {
-        self.lock().clone()
+        self.lock().ranges.clone()
     }
 
     /// Whether nothing is ours any more.
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock().ranges.is_empty()
     }
 
     /// Offsets are ours no longer: settled, or lost.
     pub fn drop_range(&self, gone: OffsetRange) {
-        let mut ranges = self.lock();
-        *ranges = without(&ranges, gone);
+        let mut state = self.lock();
+        state.ranges = without(&state.ranges, gone);
     }
 
     /// Nothing is ours any more.
     pub fn drop_all(&self) {
-        self.lock().clear();
+        self.lock().ranges.clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<OffsetRange>> {
-        self.ranges.lock().expect("no code panics while it holds this lock")
+    fn lock(&self) -> std::sync::MutexGuard<'_, HoldState> {
+        self.state.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -182,7 +204,7 @@ mod tests {
             topic_id: Uuid::nil(),
             leader: 1,
             records: sample::batches(0, counts),
-            hold: Arc::new(Hold::new(vec![span])),
+            hold: Arc::new(Hold::new(vec![span], Instant::now() + Duration::from_secs(30))),
             span,
             delivery_count: 1,
             fragile: false,

@@ -104,6 +104,12 @@ mod tests {
     use crate::batch::{OffsetRange, sample};
     use crate::source::Hold;
     use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    fn far_off() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
+    }
 
     fn at(partition: i32) -> TopicPartition {
         TopicPartition { topic: "t".into(), partition }
@@ -117,7 +123,7 @@ mod tests {
             topic_id: uuid::Uuid::nil(),
             leader: 1,
             records: sample::batches(0, counts),
-            hold: Arc::new(Hold::new(vec![span])),
+            hold: Arc::new(Hold::new(vec![span], far_off())),
             span,
             delivery_count: fragile.unwrap_or(1),
             fragile: fragile.is_some(),

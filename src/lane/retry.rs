@@ -2,6 +2,7 @@
 //!
 //! The table is the one of `docs/DELIVERY.md`, "From error to decision". Nothing in it lets records go: in doubt they are held.
 
+use crate::limits::FAILURES_IN_A_ROW_MAX;
 use crate::sink::{PartitionFault, SinkError};
 use crate::source::TopicPartition;
 use crate::wire::{Code, WireError};
@@ -36,12 +37,14 @@ pub enum Patience {
 }
 
 /// Judges an error. One topic partition whose transaction is in doubt puts all of it in doubt.
-pub fn judge(error: &SinkError) -> Decision {
-    let SinkError::Partitions(faults) = error else {
-        return Decision::WriteAgain;
-    };
+///
+/// `failures`: how often in a row a whole transaction has failed. A partition that makes transactions fail again and again is held,
+/// so that it does not stop the others.
+pub fn judge(error: &SinkError, failures: u32) -> Decision {
+    let SinkError::Partitions(faults) = error else { return Decision::WriteAgain };
     let held = |(at, fault): &(TopicPartition, PartitionFault)| {
-        Some(Held { at: at.clone(), patience: patience(fault)?, reason: fault.to_string() })
+        let patience = patience(fault).or((failures >= FAILURES_IN_A_ROW_MAX).then_some(Patience::Soon))?;
+        Some(Held { at: at.clone(), patience, reason: fault.to_string() })
     };
     let judged: Option<Vec<Held>> = faults.iter().map(held).collect();
     judged.map_or(Decision::WriteAgain, Decision::Hold)
@@ -113,7 +116,7 @@ mod tests {
     /// The patience with each partition; `None` where all is written again.
     fn judged(faults: Vec<PartitionFault>) -> Option<Vec<(TopicPartition, Patience)>> {
         let faults = faults.into_iter().enumerate().map(|(i, fault)| (at(i as i32), fault)).collect();
-        match judge(&SinkError::Partitions(faults)) {
+        match judge(&SinkError::Partitions(faults), 0) {
             Decision::WriteAgain => None,
             Decision::Hold(held) => Some(held.into_iter().map(|held| (held.at, held.patience)).collect()),
         }
@@ -161,7 +164,17 @@ mod tests {
     #[test]
     fn a_sink_out_of_reach_is_tried_again_as_a_whole() {
         let lost = WireError::Lost { place: place(), cause: "closed".into() };
-        assert_eq!(judge(&SinkError::Whole(lost)), Decision::WriteAgain);
+        assert_eq!(judge(&SinkError::Whole(lost), u32::MAX), Decision::WriteAgain);
+    }
+
+    #[test]
+    fn a_partition_that_fails_every_transaction_is_held_in_the_end() {
+        let error = || {
+            let fault = PartitionFault::Target(answered(Code::OutOfOrderSequenceNumber));
+            SinkError::Partitions(vec![(at(0), fault)])
+        };
+        assert_eq!(judge(&error(), FAILURES_IN_A_ROW_MAX - 1), Decision::WriteAgain);
+        assert!(matches!(judge(&error(), FAILURES_IN_A_ROW_MAX), Decision::Hold(held) if held.len() == 1));
     }
 
     #[test]

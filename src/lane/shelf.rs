@@ -37,14 +37,13 @@ impl Shelf {
         slot.again_at = Some((now + pause, patience));
     }
 
-    /// Takes down what is to be tried again. Its topic partition stays known until the trial [ends](Self::end_trial).
+    /// Takes down the topic partition that is due for the longest time, so that trials leave room for others. It stays known until
+    /// its trial [ends](Self::end_trial).
     pub fn take_due(&mut self, now: Instant) -> Vec<Parcel> {
         let due = self.slots.values_mut().filter(|slot| slot.again_at.is_some_and(|(at, _)| at <= now));
-        due.flat_map(|slot| {
-            slot.again_at = None;
-            std::mem::take(&mut slot.parcels)
-        })
-        .collect()
+        let Some(slot) = due.min_by_key(|slot| slot.again_at.map(|(at, _)| at)) else { return vec![] };
+        slot.again_at = None;
+        std::mem::take(&mut slot.parcels)
     }
 
     /// When the next try is due.
@@ -83,6 +82,11 @@ mod tests {
     use crate::batch::OffsetRange;
     use crate::source::Hold;
     use std::sync::Arc;
+    use std::time::Duration;
+
+    fn far_off() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
+    }
 
     fn at() -> TopicPartition {
         TopicPartition { topic: "t".into(), partition: 0 }
@@ -95,7 +99,7 @@ mod tests {
             topic_id: uuid::Uuid::nil(),
             leader: 1,
             records: Bytes::from_static(b"x"),
-            hold: Arc::new(Hold::new(vec![span])),
+            hold: Arc::new(Hold::new(vec![span], far_off())),
             span,
             delivery_count: 1,
             fragile: false,

@@ -161,8 +161,8 @@ impl Sink for KafkaSink {
         if self.state != State::Open {
             return false;
         }
-        self.state = State::Doubtful;
         if let Err(error) = self.end(false).await {
+            self.state = State::Doubtful;
             self.client.forget_coordinators();
             tracing::debug!(%error, "abort unanswered: the producer's next epoch will do it");
         }

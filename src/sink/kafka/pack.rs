@@ -63,6 +63,12 @@ mod tests {
     use crate::batch::sample;
     use crate::source::{Hold, TopicPartition};
     use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    fn far_off() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
+    }
 
     fn parcel(records: bytes::Bytes, held: &[(i64, i64)]) -> Parcel {
         let ranges = held.iter().map(|&(first, last)| OffsetRange { first, last }).collect();
@@ -71,7 +77,7 @@ mod tests {
             topic_id: uuid::Uuid::nil(),
             leader: 1,
             records,
-            hold: Arc::new(Hold::new(ranges)),
+            hold: Arc::new(Hold::new(ranges, far_off())),
             span: OffsetRange { first: 0, last: i64::MAX },
             delivery_count: 1,
             fragile: false,

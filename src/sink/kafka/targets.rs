@@ -58,7 +58,7 @@ impl Targets {
         let mut topics = HashMap::new();
         for (name, found) in client.topics(&names).await? {
             let target = match found {
-                Ok(info) => Ok(Target { info, bytes_max: bytes_max(client, &name).await }),
+                Ok(info) => Ok(Target { info, bytes_max: bytes_max(client, &name).await? }),
                 Err(error) => Err(error),
             };
             topics.insert(name.into(), target);
@@ -106,10 +106,15 @@ impl Targets {
     }
 }
 
-async fn bytes_max(client: &mut Client, topic: &str) -> usize {
-    let configs = describe_configs(client, Resource::Topic, topic).await.unwrap_or_default();
+/// Where the right to read configs is missing, the default is taken: the target refuses what is too large, which is told.
+async fn bytes_max(client: &mut Client, topic: &str) -> Result<usize, WireError> {
+    let configs = match describe_configs(client, Resource::Topic, topic).await {
+        Ok(configs) => configs,
+        Err(error) if error.code().is_some() => return Ok(MESSAGE_BYTES_DEFAULT),
+        Err(error) => return Err(error),
+    };
     let value = configs.get("max.message.bytes").and_then(|value| value.parse().ok());
-    value.unwrap_or(MESSAGE_BYTES_DEFAULT)
+    Ok(value.unwrap_or(MESSAGE_BYTES_DEFAULT))
 }
 
 /// Transactions version 2 is what makes an abort safe against batches that arrive late.

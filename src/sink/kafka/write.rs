@@ -33,10 +33,10 @@ impl KafkaSink {
         let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
         let (mut written, mut orders, mut sequences) = (vec![], Orders::new(), HashMap::new());
         for (parcel, (to, packed)) in parcels.iter().zip(packed) {
-            let queue = orders.entry(to.leader).or_default().entry(parcel.at.clone()).or_default();
             let sequence = sequences.entry(parcel.at.clone()).or_insert(0);
             let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
             for batch in &packed.batches {
+                let queue = orders.entry(to.leader).or_default().entry(parcel.at.clone()).or_default();
                 queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, *sequence)));
                 *sequence = next_sequence(*sequence, batch.record_count());
             }

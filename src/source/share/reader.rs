@@ -204,6 +204,13 @@ impl Reader {
                 self.on_disconnected();
             }
         }
+        // What is not fetched from here any more is somebody else's to judge.
+        let is_followed = |at: &TopicPartition| {
+            partitions.iter().any(|(id, partition)| *partition == at.partition && names.get(id) == Some(&at.topic))
+        };
+        for at in self.troubled.extract_if(.., |at| !is_followed(at)) {
+            self.health.well(format_args!("source {at}"));
+        }
         self.names.extend(names);
         self.session.want(partitions);
     }
@@ -277,10 +284,15 @@ impl Reader {
         Ok(connection)
     }
 
-    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> Arrival {
-        if let Ok(lock_ms @ 1..) = u64::try_from(reply.lock_ms) {
+    /// The lock time belongs to the group, and may be changed while we run.
+    fn adopt_lock(&mut self, lock_ms: i32) {
+        if let Ok(lock_ms @ 1..) = u64::try_from(lock_ms) {
             self.lock = Duration::from_millis(lock_ms);
         }
+    }
+
+    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> Arrival {
+        self.adopt_lock(reply.lock_ms);
         let mut arrival = Arrival { node: self.node, endpoints: reply.endpoints, ..Arrival::default() };
         let mut troubled = BTreeSet::new();
         for partition in reply.partitions {
@@ -329,13 +341,19 @@ impl Reader {
     /// After a failed exchange: a session that the broker does not know is opened anew and keeps its locks; after anything else
     /// that leaves doubt the connection ends, and the broker releases what was held.
     fn on_error(&mut self, error: &WireError) {
-        self.health.trouble(self.subject(), error);
+        if !self.session.wanted().is_empty() {
+            self.health.trouble(self.subject(), error);
+        }
         match error.code() {
-            Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch) => self.session.reopen(),
+            _ if is_session_lost(error) => self.session.reopen(),
             Some(_) => {}
             None => self.on_disconnected(),
         }
     }
+}
+
+fn is_session_lost(error: &WireError) -> bool {
+    matches!(error.code(), Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch))
 }
 
 async fn end_of(connection: Option<&Connection>) {

@@ -37,8 +37,6 @@ struct Holding {
     key: Key,
     hold: Arc<Hold>,
     renew_at: Instant,
-    /// When the broker gives the records to others, unless a renewal is answered before.
-    expires_at: Instant,
 }
 
 impl ShareSession {
@@ -90,9 +88,8 @@ impl ShareSession {
     /// What was held of them before is ours no longer: they would not have been given again.
     pub fn hold(&mut self, key: Key, ranges: Vec<OffsetRange>, (asked_at, lock): (Instant, Duration)) -> Arc<Hold> {
         ranges.iter().for_each(|range| self.lose(key, *range));
-        let hold = Arc::new(Hold::new(ranges));
-        let (renew_at, expires_at) = (asked_at + lock / RENEW_AT_DIVISOR, asked_at + lock);
-        self.holdings.push(Holding { key, hold: hold.clone(), renew_at, expires_at });
+        let hold = Arc::new(Hold::new(ranges, asked_at + lock));
+        self.holdings.push(Holding { key, hold: hold.clone(), renew_at: asked_at + lock / RENEW_AT_DIVISOR });
         hold
     }
 
@@ -121,23 +118,25 @@ impl ShareSession {
         self.all_held(AcknowledgeType::Release)
     }
 
-    /// Renewals that were asked for at `asked_at` have been answered; `refused` are the partitions of which some were not renewed,
-    /// without being lost: they are tried again soon, long before their locks end.
-    pub fn on_renewed(&mut self, refused: &BTreeSet<Key>, (asked_at, lock): (Instant, Duration)) {
+    /// Renewals that were asked for at `asked_at` have been answered; of the partitions in `not_renewed` some were not, without
+    /// being lost: they are tried again soon, long before their locks end.
+    pub fn on_renewed(&mut self, not_renewed: &BTreeSet<Key>, (asked_at, lock): (Instant, Duration)) {
         self.let_go();
         for holding in &mut self.holdings {
-            if refused.contains(&holding.key) {
+            if not_renewed.contains(&holding.key) {
                 holding.renew_at = asked_at + lock / RENEW_AGAIN_DIVISOR;
             } else {
-                (holding.renew_at, holding.expires_at) = (asked_at + lock / RENEW_AT_DIVISOR, asked_at + lock);
+                holding.renew_at = asked_at + lock / RENEW_AT_DIVISOR;
+                holding.hold.extend(asked_at + lock);
             }
         }
     }
 
     /// Gives up what nobody has renewed in time. Returns whether there was anything.
     pub fn expire(&mut self, now: Instant) -> bool {
-        let expired = self.holdings.extract_if(.., |holding| holding.expires_at <= now);
-        expired.map(|holding| holding.hold.drop_all()).count() > 0
+        let expired = self.holdings.iter().filter(|holding| holding.hold.expire(now)).count();
+        self.let_go();
+        expired > 0
     }
 
     /// A range is not ours any more.

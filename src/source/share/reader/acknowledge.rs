@@ -1,12 +1,11 @@
 //! What a reader says about records that it was given: done, still in work, and at last good-bye.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Reader, Settled};
-use crate::limits::ACKNOWLEDGE_TRIES_MAX;
+use super::{Reader, Settled, is_session_lost};
+use crate::limits::{ACKNOWLEDGE_PATIENCE_DIVISOR, RENEW_AT_DIVISOR};
 use crate::source::share::session::{Key, chunks, halves, merge, request};
 use crate::wire::backoff::Backoff;
 use crate::wire::share::{Acknowledgement, SharePartitionRequest};
@@ -36,18 +35,18 @@ impl Reader {
 
     async fn acknowledge_with_tries(&mut self, chunk: Vec<SharePartitionRequest>) -> Result<Refused, WireError> {
         let mut backoff = Backoff::default();
+        let deadline = Instant::now() + self.lock / ACKNOWLEDGE_PATIENCE_DIVISOR;
         let mut refused = self.acknowledge(chunk).await?;
-        for _ in 1..ACKNOWLEDGE_TRIES_MAX {
+        loop {
             let (lost, passing): (Refused, Refused) = refused.into_iter().partition(|(_, _, code)| is_lock_lost(*code));
-            refused = lost;
-            if passing.is_empty() {
-                break;
+            if passing.is_empty() || Instant::now() >= deadline {
+                return Ok(lost.into_iter().chain(passing).collect());
             }
             tokio::time::sleep(backoff.pause()).await;
             let again = passing.into_iter().map(|(key, ack, _)| request(key, vec![ack])).collect();
-            refused.extend(self.acknowledge(merge(again)).await?);
+            refused = self.acknowledge(merge(again)).await?;
+            refused.extend(lost);
         }
-        Ok(refused)
     }
 
     /// Starts the locks of everything that is held anew. A lock that the broker does not renew is lost, and the lane is told.
@@ -56,22 +55,22 @@ impl Reader {
         if self.session.expire(asked_at) {
             tracing::warn!(broker = self.node, "locks ended before they were renewed: the records will come again");
         }
-        let mut unanswered: BTreeSet<Key> = BTreeSet::new();
+        let mut not_renewed: BTreeSet<Key> = BTreeSet::new();
         for chunk in chunks(self.session.renewals()) {
             let (offsets, keys) = (count(&chunk), chunk.iter().map(|partition| (partition.topic, partition.partition)));
             let keys: Vec<Key> = keys.collect();
             match self.acknowledge(chunk).await {
                 Ok(refused) => {
                     self.metrics.renewals.inc_by(offsets);
-                    unanswered.extend(self.on_refused_renewals(refused));
+                    not_renewed.extend(self.on_refused_renewals(refused));
                 }
                 Err(error) => {
                     tracing::warn!(broker = self.node, %error, "locks could not be renewed yet");
-                    unanswered.extend(keys);
+                    not_renewed.extend(keys);
                 }
             }
         }
-        self.session.on_renewed(&unanswered, (asked_at, self.lock));
+        self.session.on_renewed(&not_renewed, (asked_at, self.lock));
     }
 
     /// Gives up what is lost; returns the partitions of what may still be renewed.
@@ -121,15 +120,20 @@ impl Reader {
                 answers => answers,
             };
             let answers = answers.inspect_err(|error| self.on_error(error))?;
+            let (mut left, mut right) = (vec![], vec![]);
             for (partition, code) in partitions.iter().zip(answers).filter_map(|(p, code)| Some((p, code?))) {
-                match halves(partition) {
-                    Some(halves) if code == Code::InvalidRecordState => queue.extend(halves.map(|half| vec![half])),
-                    _ => {
+                match halves(partition).filter(|_| code == Code::InvalidRecordState) {
+                    Some([first, second]) => {
+                        left.push(first);
+                        right.push(second);
+                    }
+                    None => {
                         let key = (partition.topic, partition.partition);
                         refused.extend(partition.acknowledgements.iter().map(|ack| (key, *ack, code)));
                     }
                 }
             }
+            queue.extend([left, right].into_iter().filter(|half| !half.is_empty()));
         }
         Ok(refused)
     }
@@ -142,15 +146,15 @@ impl Reader {
             return Err(WireError::Nobody { cluster: self.cluster.name.as_str().into(), what: self.subject() });
         };
         let request = self.session.acknowledge(partitions.to_vec());
-        let reply = connection.call(&request).await?;
+        // A longer wait would outlast the locks.
+        let patience = connection.request_timeout.min(self.lock / RENEW_AT_DIVISOR);
+        let reply = connection.send(&request).await?.reply(patience).await?;
         if let Some(code) = reply.error {
             let what = format!("group {}", request.group);
             return Err(connection.answered("ShareAcknowledge", &what, (code, reply.message)));
         }
         self.session.count_up();
-        if let Ok(lock_ms @ 1..) = u64::try_from(reply.lock_ms) {
-            self.lock = Duration::from_millis(lock_ms);
-        }
+        self.adopt_lock(reply.lock_ms);
         // A partition that the broker passes over in silence was not acknowledged.
         let answer = |partition: &SharePartitionRequest| {
             let mut answers = reply.partitions.iter();
@@ -170,11 +174,7 @@ impl Reader {
     }
 }
 
-fn is_session_lost(error: &WireError) -> bool {
-    matches!(error.code(), Some(Code::ShareSessionNotFound | Code::InvalidShareSessionEpoch))
-}
-
-/// Whether a refused renewal means that the records are ours no longer. After any other code the lock still runs: hold on.
+/// Whether a refusal means that the records are ours no longer. After any other code the lock still runs: hold on.
 fn is_lock_lost(code: Code) -> bool {
     matches!(
         code,
