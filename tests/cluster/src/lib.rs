@@ -39,4 +39,4 @@ pub use mirrormaker::MirrorMaker;
 pub use pair::{Pair, pair, unique};
 pub use ports::free_port;
 pub use verification::Verification;
-pub use worker::{Flow, Worker};
+pub use worker::{Flow, Worker, built_beside};

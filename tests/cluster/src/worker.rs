@@ -133,3 +133,12 @@ impl Worker {
         self.bridge.peak_rss_bytes()
     }
 }
+
+/// The `sharebridge` that was built beside the program that asks. Errors: there is none.
+pub fn built_beside() -> anyhow::Result<PathBuf> {
+    let binary = std::env::current_exe()?.with_file_name("sharebridge");
+    if !binary.is_file() {
+        bail!("{} is missing: run cargo build --release --workspace", binary.display());
+    }
+    Ok(binary)
+}

@@ -6,14 +6,14 @@ mod mirror;
 mod table;
 mod work;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
 use cluster::load::produce;
-use cluster::{Pair, Spec};
+use cluster::{Pair, Spec, built_beside};
 
 use copy::{Cost, copy};
 use mirror::mirror;
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options) -> anyhow::Result<()> {
-    let binary = sharebridge()?;
+    let binary = built_beside()?;
     eprintln!("bench: starting two Kafka clusters");
     let spec = |name| Spec { heap_mb: BROKER_HEAP_MB, ..Spec::named(name) };
     let pair = Pair::start(spec("bench-source"), spec("bench-target"))?;
@@ -108,13 +108,6 @@ impl Bench {
         }
         Ok(Run { copy, verify, mirror })
     }
-}
-
-/// The program under test, built beside this one.
-fn sharebridge() -> anyhow::Result<PathBuf> {
-    let binary = std::env::current_exe()?.with_file_name("sharebridge");
-    let found = Path::is_file(&binary).then_some(binary.clone());
-    found.with_context(|| format!("{} is missing: run cargo build --release --workspace", binary.display()))
 }
 
 fn factor(text: &str) -> Result<f64, String> {

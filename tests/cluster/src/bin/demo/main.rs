@@ -4,16 +4,16 @@
 mod crew;
 mod summary;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread::{self, ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Parser;
 use cluster::load::{Load, Payload, Produced, produce};
 use cluster::read::{Isolation, end_offsets};
-use cluster::{Pair, Spec, Verification};
+use cluster::{Pair, Spec, Verification, built_beside};
 
 use crew::Crew;
 use summary::{Summary, grouped};
@@ -71,7 +71,7 @@ struct Demo {
 
 impl Demo {
     fn play(&self) -> anyhow::Result<()> {
-        let binary = sharebridge()?;
+        let binary = built_beside()?;
         let pair = self.start_clusters()?;
         let mut crew = self.start_workers(&binary, &pair)?;
         self.copy_under_load(&pair, &mut crew)?;
@@ -208,13 +208,6 @@ impl Demo {
         }
         Ok(())
     }
-}
-
-/// The program under show, built beside this one.
-fn sharebridge() -> anyhow::Result<PathBuf> {
-    let binary = std::env::current_exe()?.with_file_name("sharebridge");
-    let found = binary.is_file().then_some(binary.clone());
-    found.with_context(|| format!("{} is missing: run cargo build --release --workspace", binary.display()))
 }
 
 /// Returns when Enter is pressed. Ctrl-C ends the process; the guards of the folders then clean up.
