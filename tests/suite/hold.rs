@@ -26,7 +26,8 @@ fn records_are_held_beyond_their_lock_while_the_target_is_away() {
     write(0);
     await_all(target, &topic, RECORDS);
 
-    let stages: [(fn(&Cluster), fn(&Cluster)); 2] = [
+    type Step = fn(&Cluster);
+    let stages: [(Step, Step); 2] = [
         (|target| target.suspend().unwrap(), |target| target.resume().unwrap()),
         (|target| target.kill().unwrap(), |target| target.start_again().unwrap()),
     ];

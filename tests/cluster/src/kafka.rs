@@ -6,6 +6,9 @@ use anyhow::{Context, bail};
 /// Makes brokers and tools log to standard error.
 const LOG4J: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/log4j2.xml");
 
+/// The version of MirrorMaker that `scripts/setup mirrormaker` fetches.
+const MIRRORMAKER_VERSION: &str = "4.3.1";
+
 /// The jars of one Kafka version, as `scripts/setup` cached them.
 #[derive(Debug, Clone)]
 pub(crate) struct Kafka {
@@ -17,9 +20,19 @@ impl Kafka {
     ///
     /// Errors: says how to get them if they are not there.
     pub(crate) fn locate(version: &str) -> anyhow::Result<Self> {
-        let jars = cache()?.join(format!("kafka-{version}"));
+        Self::in_cache("kafka", version, version)
+    }
+
+    /// Finds the jars of MirrorMaker. Errors: as above.
+    pub(crate) fn locate_mirrormaker() -> anyhow::Result<Self> {
+        Self::in_cache("mirrormaker", MIRRORMAKER_VERSION, "mirrormaker")
+    }
+
+    fn in_cache(name: &str, version: &str, setup_argument: &str) -> anyhow::Result<Self> {
+        let cache = cache()?;
+        let jars = cache.join(format!("{name}-{version}"));
         if !jars.is_dir() {
-            bail!("Kafka {version} is not in {}: run scripts/setup {version}", jars.display());
+            bail!("{name} {version} is not in {}: run scripts/setup {setup_argument}", cache.display());
         }
         Ok(Self { jars })
     }

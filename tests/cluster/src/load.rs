@@ -33,6 +33,51 @@ const SEQUENCE_DIGITS: usize = 10;
 /// Repeated behind the variable part of each value until it has its size.
 const FILLER: &str = "the quick brown fox jumps over the lazy dog and then rests in the shade of the old oak; ";
 
+/// The notes of orders are drawn from these.
+const WORDS: [&str; 32] = [
+    "delivered",
+    "at the",
+    "customer",
+    "warehouse",
+    "reserved",
+    "invoice",
+    "second floor",
+    "please",
+    "returned",
+    "express",
+    "payment",
+    "by card",
+    "confirmed",
+    "fragile",
+    "standard",
+    "discount",
+    "shipping",
+    "address",
+    "changed",
+    "gift wrap",
+    "quantity",
+    "available",
+    "backordered",
+    "before noon",
+    "signature",
+    "required",
+    "cancelled",
+    "partial",
+    "refund",
+    "pending",
+    "loyalty points",
+    "newsletter",
+];
+
+/// What stands behind the sequence number of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// One sentence again and again: it compresses to nearly nothing.
+    Filler,
+    /// Orders with ids, amounts and words that vary: lz4 brings them to a half or a third.
+    Orders,
+}
+
 /// What [`produce`] shall write.
 #[derive(Debug, Clone)]
 pub struct Load {
@@ -40,6 +85,8 @@ pub struct Load {
     pub records: u64,
     /// Size of each value, at least [`VALUE_BYTES_MIN`].
     pub value_bytes: usize,
+    /// What fills the values.
+    pub payload: Payload,
     /// As in Kafka's `compression.type`: none, gzip, snappy, lz4, zstd.
     pub compression: String,
     /// Largest batch before compression; smaller ones make more of them.
@@ -55,11 +102,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// `records` of 100 bytes in lz4 batches of up to 1 MB, without keys and headers, from sequence number 0.
+    /// `records` of 100 bytes of filler in lz4 batches of up to 1 MB, without keys and headers, from sequence number 0.
     pub fn of(records: u64) -> Self {
         Self {
             records,
             value_bytes: 100,
+            payload: Payload::Filler,
             compression: "lz4".to_owned(),
             batch_bytes: 1_000_000,
             rate: None,
@@ -94,7 +142,7 @@ pub fn produce(bootstrap: &str, topic: &str, load: &Load) -> anyhow::Result<Prod
     let mut value = Vec::with_capacity(load.value_bytes);
     for written in 0..load.records {
         let sequence = load.start + written;
-        write_value(&mut value, sequence, load.value_bytes);
+        write_value(&mut value, sequence, load);
         let partition = i32::try_from(sequence % partitions).expect("a topic's partition count is an i32");
         let key = load.keys.then(|| format!("key-{}", sequence % KEYS));
         let mut record = BaseRecord::to(topic).partition(partition).payload(value.as_slice());
@@ -174,20 +222,43 @@ fn pace(producer: &BaseProducer<Failures>, begin: Instant, progress: Option<(u64
     }
 }
 
-/// A JSON object of exactly `bytes` bytes; one too small for the whole object is cut.
-fn write_value(value: &mut Vec<u8>, sequence: u64, bytes: usize) {
+/// A JSON object of exactly `value_bytes` bytes; one too small for the whole object is cut.
+fn write_value(value: &mut Vec<u8>, sequence: u64, load: &Load) {
+    let bytes = load.value_bytes;
     value.clear();
-    let customer = sequence % KEYS;
-    let cents = sequence.wrapping_mul(7_919) % 100_000;
-    write!(value, r#"{PREFIX}{sequence:SEQUENCE_DIGITS$},"customer":{customer:3},"cents":{cents:5},"note":""#)
-        .expect("a Vec takes all");
-    while value.len() < bytes {
-        let room = bytes - value.len();
-        value.extend_from_slice(&FILLER.as_bytes()[..room.min(FILLER.len())]);
+    write!(value, "{PREFIX}{sequence:SEQUENCE_DIGITS$}").expect("a Vec takes all");
+    match load.payload {
+        Payload::Filler => write_filler(value, sequence, bytes),
+        Payload::Orders => write_order(value, sequence, bytes),
     }
     value.truncate(bytes.saturating_sub(2).max(VALUE_BYTES_MIN));
     value.extend_from_slice(br#""}"#);
     value.truncate(bytes);
+}
+
+/// Writes at least `bytes` bytes of an object with a note.
+fn write_filler(value: &mut Vec<u8>, sequence: u64, bytes: usize) {
+    let customer = sequence % KEYS;
+    let cents = sequence.wrapping_mul(7_919) % 100_000;
+    write!(value, r#","customer":{customer:3},"cents":{cents:5},"note":""#).expect("a Vec takes all");
+    while value.len() < bytes {
+        value.extend_from_slice(FILLER.as_bytes());
+    }
+}
+
+/// Writes at least `bytes` bytes of an order. The draws depend on the sequence number alone: a load repeats itself.
+fn write_order(value: &mut Vec<u8>, sequence: u64, bytes: usize) {
+    let mut draw = fastrand::Rng::with_seed(sequence);
+    let (customer, cents) = (draw.u32(..1_000_000), draw.u32(..100_000));
+    write!(value, r#","customer":{customer},"cents":{cents},"note":""#).expect("a Vec takes all");
+    while value.len() < bytes {
+        value.extend_from_slice(WORDS[draw.usize(..WORDS.len())].as_bytes());
+        // A count after some of the words: text alone would compress too well.
+        match draw.u32(..40_000) {
+            count @ ..10_000 => write!(value, " {count} ").expect("a Vec takes all"),
+            _ => value.push(b' '),
+        }
+    }
 }
 
 fn headers(sequence: u64) -> OwnedHeaders {
@@ -230,15 +301,35 @@ mod tests {
     #[test]
     fn a_value_has_its_size_and_its_sequence_number() {
         let mut value = Vec::new();
-        for bytes in [VALUE_BYTES_MIN, 23, 57, 58, 59, 60, 100, 1_000, 100_000] {
-            for number in [0, 41, 9_999_999_999] {
-                write_value(&mut value, number, bytes);
-                assert_eq!(value.len(), bytes);
-                assert_eq!(sequence(&value), Some(number), "{}", String::from_utf8_lossy(&value));
+        for payload in [Payload::Filler, Payload::Orders] {
+            for value_bytes in [VALUE_BYTES_MIN, 23, 57, 58, 59, 60, 100, 1_000, 100_000] {
+                let load = Load { value_bytes, payload, ..Load::of(1) };
+                for number in [0, 41, 9_999_999_999] {
+                    write_value(&mut value, number, &load);
+                    assert_eq!(value.len(), value_bytes);
+                    assert_eq!(sequence(&value), Some(number), "{}", String::from_utf8_lossy(&value));
+                }
             }
+            write_value(&mut value, 7, &Load { payload, ..Load::of(1) });
+            assert!(value.ends_with(br#""}"#));
         }
-        write_value(&mut value, 7, 100);
-        assert!(value.ends_with(br#""}"#));
+    }
+
+    #[test]
+    fn orders_compress_as_real_records_do() {
+        for value_bytes in [70, 100, 1_000] {
+            let load = Load { value_bytes, payload: Payload::Orders, ..Load::of(1) };
+            let (mut value, mut batch) = (Vec::new(), Vec::new());
+            for number in 0.. {
+                write_value(&mut value, number, &load);
+                batch.extend_from_slice(&value);
+                if batch.len() >= 64 * 1024 {
+                    break;
+                }
+            }
+            let ratio = batch.len() as f64 / lz4_flex::block::compress(&batch).len() as f64;
+            assert!((1.9..3.0).contains(&ratio), "{value_bytes} bytes: {ratio}");
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::proc;
 /// How much of the log goes into an error message.
 const LOG_TAIL_BYTES_MAX: usize = 4 * 1024;
 
+/// The configuration within the folder.
+const CONFIG_FILE: &str = "sharebridge.toml";
+
 /// A `sharebridge run` of its own. Dropped, it is killed, and its files are removed.
 #[derive(Debug)]
 pub struct Bridge {
@@ -25,7 +28,7 @@ impl Bridge {
     /// Starts `binary run --config FILE` with `config` in FILE. It answers later, on the `status.address` of its config.
     pub fn start(binary: &Path, config: &str) -> anyhow::Result<Self> {
         let folder = Folder::create("bridge")?;
-        let file = folder.path().join("sharebridge.toml");
+        let file = folder.path().join(CONFIG_FILE);
         let log = folder.path().join("bridge.log");
         std::fs::write(&file, config)?;
         let mut command = Command::new(std::path::absolute(binary)?);
@@ -42,6 +45,11 @@ impl Bridge {
     /// Where it runs, with its configuration and its log.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Its configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.folder().join(CONFIG_FILE)
     }
 
     /// Kills it (SIGKILL); returns when it is gone.

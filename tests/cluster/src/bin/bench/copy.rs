@@ -1,0 +1,95 @@
+//! One measured copy.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use cluster::{Flow, Pair, Verification, Worker, unique};
+
+use crate::work::Work;
+
+/// Time between two looks at the metrics; a copy is timed to within two of them.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long one copy may take.
+pub(crate) const COPY_DEADLINE: Duration = Duration::from_secs(300);
+
+/// What a copy took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    /// From the first record to the last.
+    pub(crate) wall: Duration,
+    /// Processor time of the copying process within that span, in seconds.
+    pub(crate) cpu_seconds: f64,
+    /// The same from the start of the process.
+    pub(crate) cpu_seconds_whole: f64,
+    /// The most memory that the process held, in bytes.
+    pub(crate) peak_bytes: u64,
+}
+
+/// What one look at a worker shows.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Instant,
+    cpu_seconds: f64,
+    acquired: u64,
+    acknowledged: u64,
+}
+
+/// Copies the topic of `work` through a new share group to a target that lacks it, verifies the copy, and deletes it.
+///
+/// The clock runs from the first acquired record to the last acknowledged one. Returns the cost, and how long verify took.
+/// Errors: any record is missing or doubled, or the copy took too long.
+pub(crate) fn copy(binary: &Path, pair: &Pair, work: &Work) -> anyhow::Result<(Cost, Duration)> {
+    let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new() };
+    let mut worker = Worker::start(binary, pair, &flow)?;
+    worker.wait_for("/live")?;
+    let (begin, end) = watch(&worker, work.load.records)?;
+    let cost = Cost {
+        wall: end.at - begin.at,
+        cpu_seconds: end.cpu_seconds - begin.cpu_seconds,
+        cpu_seconds_whole: end.cpu_seconds,
+        peak_bytes: worker.peak_rss_bytes()?,
+    };
+    let verification = Verification::run(binary, &worker.config())?;
+    if !verification.is_exact() || verification.source != work.load.records {
+        bail!("{} records were loaded:\n{}", work.load.records, verification.report);
+    }
+    worker.end()?;
+    pair.target.delete_topic(work.topic)?;
+    Ok((cost, verification.elapsed))
+}
+
+/// The last look before the first record was acquired, and the first one after the last was acknowledged.
+fn watch(worker: &Worker, records: u64) -> anyhow::Result<(Look, Look)> {
+    let mut begin = look(worker)?;
+    let deadline = begin.at + COPY_DEADLINE;
+    loop {
+        let now = look(worker)?;
+        if now.acquired == 0 {
+            begin = now;
+        }
+        if now.acknowledged >= records {
+            return Ok((begin, now));
+        }
+        if now.at >= deadline {
+            bail!("{} of {records} records are acknowledged after {COPY_DEADLINE:?}", now.acknowledged);
+        }
+        sleep(LOOK_INTERVAL);
+    }
+}
+
+fn look(worker: &Worker) -> anyhow::Result<Look> {
+    let metrics = worker.metrics()?;
+    let count = |name| {
+        let count = metrics.sum(name).with_context(|| format!("the worker has no metric {name}"))?;
+        Ok::<_, anyhow::Error>(count.unsigned_abs())
+    };
+    Ok(Look {
+        at: Instant::now(),
+        cpu_seconds: worker.cpu_seconds()?,
+        acquired: count("sink_record_acquire_total")?,
+        acknowledged: count("sink_record_acknowledge_total")?,
+    })
+}
