@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::read::{Isolation, scan};
-use cluster::{Cluster, Pair, Spec, free_port, http_get, load, process, unique};
+use cluster::{Cluster, Metrics, Pair, Spec, free_port, http_get, load, process, unique};
 use rdkafka::Message;
 
 /// How long anything may take that has to happen. Long enough for a loaded machine; nobody waits for it on a good day.
@@ -101,12 +101,7 @@ impl Worker {
 
     /// A metric without its prefix, summed over its labels; 0 while nobody answers.
     pub(crate) fn metric(&self, name: &str) -> i64 {
-        let Ok((200, body)) = http_get(self.address, "/metrics") else {
-            return 0;
-        };
-        let name = format!("sharebridge_{name}{{");
-        let lines = body.lines().filter(|line| line.starts_with(&name));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum()
+        Metrics::of(self.address).ok().and_then(|metrics| metrics.sum(name)).unwrap_or(0)
     }
 
     /// Waits until a metric has reached a value; returns the one that it has then.

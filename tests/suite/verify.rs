@@ -227,7 +227,7 @@ fn a_missing_topic_and_missing_partitions_are_findings() {
 fn c24_a_compacted_topic_is_compared_by_its_last_values() {
     let topic = unique("compacted");
     let (source, target) = (&pair().source, &pair().target);
-    source.create_topic(&topic, 1, &[("cleanup.policy", "compact,delete")]).unwrap();
+    source.create_topic(&topic, 1, &[("cleanup.policy", "compact,delete"), ("retention.ms", "-1")]).unwrap();
     target.create_topic(&topic, 1, &[]).unwrap();
     let tombstone = Written { value: None, ..written(b"gone", b"") };
     let dirty = [written(b"k", b"1"), written(b"gone", b"1"), written(b"empty", b""), tombstone, written(b"k", b"2")];
