@@ -15,6 +15,7 @@ use crate::metrics::{self, FlowMetrics, PartitionLabels};
 use crate::sink::kafka::KafkaSink;
 use crate::source::share::ShareSource;
 use crate::source::share::group::GroupError;
+use crate::source::share::parking::Parking;
 use crate::wire::Client;
 use crate::wire::admin::share_progress;
 
@@ -112,10 +113,11 @@ async fn run_flow(
     watchers.spawn(observe(flow.clone(), metrics.clone()));
     watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
     let incarnation = Uuid::new_v4().simple().to_string();
+    let parking = Parking::default();
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
-        let source = ShareSource::join(&flow, &health, &metrics);
+        let source = ShareSource::join(&flow, &parking, (&health, &metrics));
         let transactional_id = format!("sharebridge-{}-{incarnation}-{number}", flow.name);
         let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);

@@ -34,6 +34,9 @@ pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Long poll of a share fetch. A lane fetches only when it has nothing left to settle, so nothing waits behind it but renewals.
 pub const FETCH_WAIT: Duration = Duration::from_millis(500);
 
+/// Pause after a share fetch that was not allowed to wait and found nothing; a change in the process ends it.
+pub const FETCH_PAUSE: Duration = Duration::from_secs(1);
+
 /// A poll comes back at the latest after this, so that the lane sees what else is to be done.
 pub const POLL_PATIENCE: Duration = Duration::from_secs(1);
 

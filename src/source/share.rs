@@ -23,10 +23,12 @@ pub mod acquire;
 pub mod group;
 pub mod membership;
 pub mod pace;
+pub mod parking;
 pub mod reader;
 pub mod session;
 
 use membership::{Assignment, Membership};
+use parking::Parking;
 use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
 use session::{Key, request};
 
@@ -59,7 +61,9 @@ struct Handle {
 
 impl ShareSource {
     /// Joins the group of a flow. The group's configs have been prepared (see [`group`]).
-    pub fn join(flow: &FlowConfig, health: &Health, metrics: &FlowMetrics) -> Self {
+    ///
+    /// `parking` is shared by all lanes of the flow in this process.
+    pub fn join(flow: &FlowConfig, parking: &Parking, (health, metrics): (&Health, &FlowMetrics)) -> Self {
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
         let (membership, assignment) =
@@ -73,6 +77,7 @@ impl ShareSource {
                 group: flow.group.clone(),
                 member,
                 arrivals: sender,
+                parking: parking.clone(),
                 health: health.clone(),
                 metrics: metrics.clone(),
             },
@@ -214,6 +219,10 @@ impl Source for ShareSource {
 
     async fn gather(&mut self) -> Shipment {
         let mut shipment = Shipment::default();
+        for handle in self.readers.values().filter(|handle| handle.asked.is_some()) {
+            // A reader that is too busy to listen is fetching.
+            let _ = handle.commands.try_send(Command::Cancel);
+        }
         while self.readers.values().any(|handle| handle.asked.is_some()) && shipment.parcels.is_empty() {
             let Some(arrival) = self.arrivals.recv().await else { break };
             self.receive(arrival, &mut shipment);

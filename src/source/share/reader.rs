@@ -14,10 +14,11 @@ use uuid::Uuid;
 use crate::batch::OffsetRange;
 use crate::config::{ClusterConfig, GroupConfig};
 use crate::health::Health;
-use crate::limits::FETCH_WAIT;
+use crate::limits::{FETCH_PAUSE, FETCH_WAIT};
 use crate::metrics::FlowMetrics;
 use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
+use crate::source::share::parking::{Parking, Spot};
 use crate::source::share::session::{Key, ShareSession};
 use crate::source::{Hold, Parcel, TopicPartition};
 use crate::wire::backoff::Backoff;
@@ -34,6 +35,8 @@ pub enum Command {
     Follow(Following),
     /// Fetch once, about so many bytes; an [`Arrival`] follows in any case.
     Fetch(usize),
+    /// Forget the fetch, unless it is under way; its [`Arrival`] follows all the same.
+    Cancel,
     /// Acknowledge finished records.
     Settle(Order),
     /// Close the session and end; answered with the number of offsets that were released by it.
@@ -108,6 +111,9 @@ pub struct Reader {
     /// The lane's wish for a fetch, in bytes.
     asked: Option<usize>,
     not_before: Instant,
+    /// Until then there is nothing to fetch, unless something changes.
+    idle_until: Instant,
+    spot: Spot,
     /// Partitions whose last fetch brought an error.
     troubled: BTreeSet<TopicPartition>,
     backoff: Backoff,
@@ -127,6 +133,8 @@ pub struct Context {
     pub member: String,
     /// Where arrivals go.
     pub arrivals: mpsc::Sender<Arrival>,
+    /// Whose fetches may wait.
+    pub parking: Parking,
     /// Where troubles are told.
     pub health: Health,
     /// What is counted.
@@ -147,6 +155,8 @@ impl Reader {
             pace: Pace::new(context.group.record_locks_max),
             asked: None,
             not_before: Instant::now(),
+            idle_until: Instant::now(),
+            spot: context.parking.spot(),
             troubled: BTreeSet::new(),
             backoff,
             cluster: context.cluster,
@@ -169,6 +179,7 @@ impl Reader {
                 command = commands.recv() => match command {
                     Some(Command::Follow(following)) => self.follow(following),
                     Some(Command::Fetch(bytes_max)) => self.asked = Some(bytes_max),
+                    Some(Command::Cancel) => self.cancel_fetch().await,
                     Some(Command::Settle(order)) => {
                         let settled = self.settle(order.partitions).await;
                         order.finished.iter().for_each(|(hold, span)| hold.drop_range(*span));
@@ -184,13 +195,22 @@ impl Reader {
                     None => return,
                 },
                 () = at(fetch_at) => self.serve_fetch().await,
+                () = self.spot.changed() => self.idle_until = Instant::now(),
             }
+            self.spot.hold(self.session.held());
         }
     }
 
     /// When the fetch that the lane has asked for is to be sent.
     fn fetch_at(&self) -> Option<Instant> {
-        self.asked.map(|_| self.not_before)
+        self.asked.map(|_| self.not_before.max(self.idle_until))
+    }
+
+    async fn cancel_fetch(&mut self) {
+        if self.asked.take().is_some() {
+            // Only a lane that was dropped does not listen.
+            let _ = self.arrivals.send(Arrival { node: self.node, ..Arrival::default() }).await;
+        }
     }
 
     fn follow(&mut self, Following { address, partitions, names }: Following) {
@@ -256,11 +276,18 @@ impl Reader {
     async fn fetch(&mut self, bytes_max: usize) -> Result<Arrival, WireError> {
         // First the connection: a new one begins a new session.
         let connection = self.connect().await?;
-        let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), FETCH_WAIT);
+        let wait = if self.spot.park(self.session.wanted()) { FETCH_WAIT } else { Duration::ZERO };
+        let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
-        let reply = self.exchange_fetch(&connection, &request).await?;
+        let reply = self.exchange_fetch(&connection, &request).await;
+        self.spot.leave();
+        let reply = reply?;
         self.session.on_fetched();
-        Ok(self.receive(reply, asked_at))
+        let arrival = self.receive(reply, asked_at);
+        if arrival.parcels.is_empty() && wait.is_zero() {
+            self.idle_until = Instant::now() + FETCH_PAUSE;
+        }
+        Ok(arrival)
     }
 
     async fn exchange_fetch(&self, connection: &Connection, request: &ShareFetch) -> Result<ShareFetched, WireError> {

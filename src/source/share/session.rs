@@ -93,6 +93,11 @@ impl ShareSession {
         hold
     }
 
+    /// Partitions of which something is held.
+    pub fn held(&self) -> BTreeSet<Key> {
+        self.holdings.iter().map(|holding| holding.key).collect()
+    }
+
     /// Whether anything is held.
     pub fn is_holding(&self) -> bool {
         !self.holdings.is_empty()
