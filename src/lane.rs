@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::health::Health;
 use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE};
-use crate::metrics::FlowMetrics;
+use crate::metrics::{CarveLabels, FlowMetrics};
 use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::{Parcel, Settlement, Source, TopicPartition};
 use crate::wire::backoff::Backoff;
@@ -237,6 +237,9 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let settlement = |(parcel, written): (Parcel, Written)| {
             self.metrics.sent.inc_by(written.offsets.iter().map(|range| range.count()).sum());
             self.metrics.bytes_sent.inc_by(written.bytes);
+            for reason in &written.carved {
+                self.metrics.carved.get_or_create(&CarveLabels { reason: reason.to_string() }).inc();
+            }
             Settlement { parcel, held: written.held, written: written.offsets }
         };
         let settlements = load.into_iter().zip(written).map(settlement).collect();

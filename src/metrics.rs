@@ -17,6 +17,13 @@ pub struct PartitionLabels {
     pub partition: i32,
 }
 
+/// Label of a metric about batches that were taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CarveLabels {
+    /// Why a batch could not be forwarded as it was.
+    pub reason: String,
+}
+
 macro_rules! flow_metrics {
     ($($field:ident: $type:ty, $name:literal, $help:literal;)*) => {
         /// The metrics of one flow, label `flow`. A clone counts on the same counters.
@@ -45,6 +52,7 @@ flow_metrics! {
     released: Counter, "sink_record_release", "Offsets released at shutdown";
     lost: Counter, "acknowledge_lost", "Offsets written whose acknowledgement was not stored: they are delivered again";
     bytes_sent: Counter, "sink_byte_send", "Bytes of record batches committed on the target";
+    carved: Family<CarveLabels, Counter>, "batch_carve", "Record batches that could not be forwarded as they were, and were taken apart";
     commits: Counter, "transaction_commit", "Transactions committed on the target";
     aborts: Counter, "transaction_abort", "Transactions aborted on the target";
     renewals: Counter, "lock_renewal", "Offsets whose acquisition lock was renewed";

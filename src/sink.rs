@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::batch::{BatchError, OffsetRange};
+use crate::batch::{BatchError, OffsetRange, Reason};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::WireError;
 
@@ -38,6 +38,8 @@ pub struct Written {
     pub offsets: Vec<OffsetRange>,
     /// Bytes of record batches.
     pub bytes: u64,
+    /// Why batches had to be taken apart, one entry for each.
+    pub carved: Vec<Reason>,
 }
 
 /// How a transaction ended.

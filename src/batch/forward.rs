@@ -81,7 +81,7 @@ fn is_numbered_from_zero(batch: &RecordBatch) -> bool {
     (0..).zip(records).all(|(delta, record)| record.is_ok_and(|record| record.offset_delta == delta))
 }
 
-/// What the target's producer writes over the source's header.
+/// What the target's producer, which is a transactional one, writes over the source's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Id of the producer on the target.
@@ -90,8 +90,6 @@ pub struct Stamp {
     pub producer_epoch: i16,
     /// Sequence number of the batch's first record in the target partition.
     pub base_sequence: i32,
-    /// Whether the batch belongs to a transaction.
-    pub transactional: bool,
 }
 
 /// A batch for a Produce request, in two parts to be written in a row.
@@ -107,10 +105,7 @@ pub struct Forwarded {
 /// is verified. Record times, counts and deltas stay; the source's producer, epochs and the delete horizon go.
 pub fn forward(batch: &RecordBatch, stamp: Stamp) -> Forwarded {
     let payload = batch.payload();
-    let mut attributes = batch.attributes() & header::CODEC_MASK;
-    if stamp.transactional {
-        attributes |= header::TRANSACTIONAL;
-    }
+    let attributes = batch.attributes() & header::CODEC_MASK | header::TRANSACTIONAL;
     let mut header = Header::of(&batch.bytes);
     header
         .set(header::BASE_OFFSET, 0i64.to_be_bytes())

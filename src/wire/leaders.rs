@@ -2,23 +2,16 @@
 
 use crate::wire::codec::{ReadError, Reader};
 
-/// Who leads a partition now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CurrentLeader {
-    /// The broker.
-    pub node: i32,
-    /// Its leader epoch.
-    pub epoch: i32,
-}
-
 /// Where a broker is: node id and `host:port`.
 pub type Endpoint = (i32, String);
 
-/// Reads a leader; `None` where the broker does not say.
-pub fn read_leader(reader: &mut Reader) -> Result<Option<CurrentLeader>, ReadError> {
-    let leader = CurrentLeader { node: reader.i32()?, epoch: reader.i32()? };
+/// Reads which broker leads now; `None` where the reply does not say.
+pub fn read_leader(reader: &mut Reader) -> Result<Option<i32>, ReadError> {
+    let node = reader.i32()?;
+    // The leader epoch, which nobody asks for yet.
+    reader.i32()?;
     reader.tags()?;
-    Ok(Some(leader).filter(|leader| leader.node >= 0))
+    Ok(Some(node).filter(|node| *node >= 0))
 }
 
 /// Reads the list of endpoints beside the hints.

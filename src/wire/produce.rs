@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::wire::call::{Answer, Api, Call, Head, flexible_reader, put_flexible_header};
 use crate::wire::codec::{Frame, Put, ReadError, Reader};
 use crate::wire::error::{Code, code_of};
-use crate::wire::leaders::{CurrentLeader, Endpoint, read_endpoints, read_leader};
+use crate::wire::leaders::{Endpoint, read_endpoints, read_leader};
 
 /// First version that names topics by id.
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -70,7 +70,7 @@ pub struct Produced {
     /// The leader's words, with those about single records.
     pub message: Option<String>,
     /// Who leads now, where that has changed.
-    pub leader: Option<CurrentLeader>,
+    pub leader: Option<i32>,
 }
 
 impl Call for Produce {
@@ -225,6 +225,6 @@ mod tests {
         let produced = &answer.reply.partitions[0];
         assert_eq!((produced.topic_id, produced.partition), (Uuid::from_u128(9), 2));
         assert_eq!(produced.error, Some(Code::NotLeaderOrFollower));
-        assert_eq!(produced.leader, Some(CurrentLeader { node: 7, epoch: 3 }));
+        assert_eq!(produced.leader, Some(7));
     }
 }

@@ -12,7 +12,7 @@ use crate::batch::OffsetRange;
 use crate::wire::call::{Answer, Api, Call, Head, flexible_reader, put_flexible_header};
 use crate::wire::codec::{Frame, Put, ReadError, Reader};
 use crate::wire::error::{Code, code_of};
-use crate::wire::leaders::{CurrentLeader, Endpoint, read_endpoints, read_leader};
+use crate::wire::leaders::{Endpoint, read_endpoints, read_leader};
 
 /// What becomes of acquired offsets. Source: ShareAcknowledgeRequest.json v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +24,6 @@ pub enum AcknowledgeType {
     Accept = 1,
     /// Not done: somebody else may try, at the cost of one delivery attempt.
     Release = 2,
-    /// Never to be delivered again.
-    Reject = 3,
     /// Still in work: start the acquisition lock anew.
     Renew = 4,
 }
@@ -98,7 +96,7 @@ pub struct SharePartitionFetched {
     /// The broker's words.
     pub message: Option<String>,
     /// Who leads now, where that has changed.
-    pub leader: Option<CurrentLeader>,
+    pub leader: Option<i32>,
     /// Whole record batches, more than what was acquired at times.
     pub records: Bytes,
     /// What is ours now.

@@ -5,7 +5,7 @@ use crate::batch::BatchError;
 use crate::batch::sample::Sample;
 
 const SIZE_MAX: usize = 1 << 20;
-const STAMP: Stamp = Stamp { producer_id: 99, producer_epoch: 5, base_sequence: 1234, transactional: true };
+const STAMP: Stamp = Stamp { producer_id: 99, producer_epoch: 5, base_sequence: 1234 };
 
 fn reason(sample: &Sample) -> Option<Reason> {
     let all = OffsetRange { first: 0, last: i64::MAX };
@@ -74,9 +74,6 @@ fn the_stamp_replaces_the_source_and_nothing_else() {
     assert_eq!(target.record_count(), 5);
     assert_eq!(target.base_timestamp(), source.base_timestamp());
     assert_eq!(target.max_timestamp(), source.max_timestamp());
-
-    let outside = Stamp { transactional: false, ..STAMP };
-    assert!(!joined(&forward(&source, outside)).is_transactional());
 }
 
 proptest! {
@@ -84,15 +81,15 @@ proptest! {
     fn the_payload_stays_and_the_checksum_fits(
         payload in prop::collection::vec(any::<u8>(), 0..5000),
         attributes in any::<i16>(),
-        stamp in (any::<i64>(), any::<i16>(), any::<i32>(), any::<bool>()),
+        stamp in (any::<i64>(), any::<i16>(), any::<i32>()),
     ) {
-        let (producer_id, producer_epoch, base_sequence, transactional) = stamp;
-        let stamp = Stamp { producer_id, producer_epoch, base_sequence, transactional };
+        let (producer_id, producer_epoch, base_sequence) = stamp;
+        let stamp = Stamp { producer_id, producer_epoch, base_sequence };
         let bytes = Sample::of(10, 0..5).with_attributes(attributes).around(&payload);
         let target = joined(&forward(&RecordBatch::parse(bytes).unwrap(), stamp));
         prop_assert_eq!(&target.payload()[..], &payload[..]);
         prop_assert!(target.check().is_ok());
-        prop_assert_eq!(target.is_transactional(), transactional);
+        prop_assert!(target.is_transactional());
     }
 
     #[test]

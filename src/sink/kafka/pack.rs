@@ -1,6 +1,6 @@
 //! From a parcel to record batches that the target takes (pure).
 
-use crate::batch::{OffsetRange, RecordBatch, carve, why_not_forwardable};
+use crate::batch::{OffsetRange, Reason, RecordBatch, carve, why_not_forwardable};
 use crate::sink::PartitionFault;
 use crate::source::Parcel;
 
@@ -13,6 +13,8 @@ pub struct Packed {
     pub batches: Vec<RecordBatch>,
     /// The offsets that hold records: ascending.
     pub offsets: Vec<OffsetRange>,
+    /// Why batches had to be taken apart.
+    pub carved: Vec<Reason>,
 }
 
 /// Packs what a parcel holds now. Every checksum is verified, once.
@@ -30,13 +32,14 @@ pub fn pack(parcel: &Parcel, bytes_max: usize) -> Result<Packed, PartitionFault>
             continue;
         }
         batch.check()?;
-        if why_not_forwardable(&batch, &packed.held, bytes_max).is_none() {
-            append(&mut packed.offsets, span);
-            packed.batches.push(batch);
-        } else {
+        if let Some(reason) = why_not_forwardable(&batch, &packed.held, bytes_max) {
             let carved = carve(&batch, &packed.held, bytes_max)?;
             carved.offsets.into_iter().for_each(|range| append(&mut packed.offsets, range));
             packed.batches.extend(carved.batches);
+            packed.carved.push(reason);
+        } else {
+            append(&mut packed.offsets, span);
+            packed.batches.push(batch);
         }
     }
     // Offsets without a batch between two batches were compacted away; outside of all batches, nobody knows what they hold.
@@ -100,6 +103,7 @@ mod tests {
         assert_eq!(packed.offsets, [OffsetRange { first: 12, last: 16 }]);
         let counts: Vec<_> = packed.batches.iter().map(RecordBatch::record_count).collect();
         assert_eq!(counts, [3, 2]);
+        assert_eq!(packed.carved, [Reason::PartlyAcquired; 2]);
     }
 
     #[test]

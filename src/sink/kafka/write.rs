@@ -40,7 +40,7 @@ impl KafkaSink {
                 queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, *sequence)));
                 *sequence = next_sequence(*sequence, batch.record_count());
             }
-            written.push(Written { held: packed.held, offsets: packed.offsets, bytes });
+            written.push(Written { held: packed.held, offsets: packed.offsets, bytes, carved: packed.carved });
         }
         Ok((written, orders))
     }
@@ -52,7 +52,7 @@ impl KafkaSink {
         (topic_id, base_sequence): (uuid::Uuid, i32),
     ) -> ProduceBatch {
         let (producer_id, producer_epoch) = (self.producer.id, self.producer.epoch);
-        let forwarded = forward(batch, Stamp { producer_id, producer_epoch, base_sequence, transactional: true });
+        let forwarded = forward(batch, Stamp { producer_id, producer_epoch, base_sequence });
         ProduceBatch {
             topic: at.topic.to_string(),
             topic_id,
@@ -100,7 +100,7 @@ impl KafkaSink {
         match produced.leader {
             Some(leader) => {
                 self.client.learn_endpoints(endpoints);
-                self.targets.moved(&at, leader.node);
+                self.targets.moved(&at, leader);
             }
             None if error.code().is_some_and(asks_for_refresh) => self.targets.forget(),
             None => {}

@@ -329,7 +329,7 @@ impl Reader {
                 let words = partition.message.as_deref().unwrap_or_default();
                 let reason = format!("broker {} answers: {code} {words}", self.node);
                 self.health.trouble(format_args!("source {at}"), reason);
-                let leader = partition.leader.map(|leader| ((partition.topic, partition.partition), leader.node));
+                let leader = partition.leader.map(|leader| ((partition.topic, partition.partition), leader));
                 arrival.moved.extend(leader);
                 arrival.stale = true;
                 troubled.insert(at.clone());
