@@ -306,3 +306,6 @@ enum Outcome {
     /// Aborted, since some of the records are ours no longer.
     Lost,
 }
+
+#[cfg(test)]
+mod tests;
