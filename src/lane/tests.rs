@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Wish;
 use crate::batch::OffsetRange;
-use crate::limits::{FETCH_BYTES_MIN, HOLD_RETRY};
+use crate::limits::{FETCH_BYTES_MIN, HOLD_RETRY, RETRY_MIN};
 use crate::sink::Fate;
 use crate::wire::Code;
 
@@ -123,6 +123,8 @@ async fn a_trial_that_fails_takes_no_other_partition_along() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_what_was_not_written_does_not_spin() {
     let stage = both(&vec![Answer::Refuse(7, Code::MessageTooLarge); 5]).play();
+    stage.pass(RETRY_MIN / 4).await;
+    assert_eq!(stage.journal(), [Opened, Polled, Wrote(BOTH.into()), Aborted]);
     stage.pass(10 * SECOND).await;
     let journal = stage.drained().await;
     assert!(journal.contains(&Settled(BOTH.into())) && !journal.contains(&Paused(7)), "{journal:?}");
