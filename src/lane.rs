@@ -317,3 +317,6 @@ enum Outcome {
     /// Aborted, since some of the records are ours no longer.
     Lost,
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ mod flow;
 mod hold;
 mod partition;
 mod refusal;
+mod session;
 mod shutdown;
 mod source_restart;
 mod tidy;
