@@ -121,6 +121,19 @@ async fn a_trial_that_fails_takes_no_other_partition_along() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_trials_of_some_leave_the_others_their_turn() {
+    let healthy = (0..30).map(|round| vec![parcel(0, 5 * round, &[5])]);
+    let mut shipments = vec![vec![parcel(1, 0, &[5]), parcel(2, 0, &[5]), parcel(3, 0, &[5])]];
+    shipments.extend(healthy);
+    let mut script = Script::of(shipments, vec![]);
+    script.silent = vec![1, 2, 3];
+    let stage = script.play();
+    stage.pass(600 * SECOND).await;
+    assert_eq!(stage.metrics.sent.get(), 150);
+    assert_eq!(stage.troubles(), ["t-1", "t-2", "t-3"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_of_what_was_not_written_does_not_spin() {
     let stage = both(&vec![Answer::Refuse(7, Code::MessageTooLarge); 5]).play();
     stage.pass(RETRY_MIN / 4).await;

@@ -20,6 +20,9 @@ use crate::wire::{Code, WireError};
 /// Offsets of one partition: number, first, last.
 pub(super) type Piece = (i32, i64, i64);
 
+/// How long a silent leader is waited for.
+const SILENCE: Duration = Duration::from_secs(11);
+
 /// What happened. Polls in a row count as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
@@ -77,6 +80,8 @@ pub(super) struct Script {
     /// Writes above it break the sink.
     pub(super) write_bytes_max: usize,
     pub(super) answers: Vec<Answer>,
+    /// Partitions whose leader answers nobody: a write to one of them fails after [`SILENCE`].
+    pub(super) silent: Vec<i32>,
     /// The memory of the lane.
     pub(super) bytes_max: usize,
 }
@@ -84,7 +89,7 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn of(shipments: Vec<Vec<Parcel>>, answers: Vec<Answer>) -> Self {
         let (in_flight, down) = (vec![], Duration::ZERO);
-        Self { shipments, in_flight, down, write_bytes_max: usize::MAX, answers, bytes_max: 1 << 20 }
+        Self { shipments, in_flight, down, write_bytes_max: usize::MAX, answers, silent: vec![], bytes_max: 1 << 20 }
     }
 
     pub(super) fn play(self) -> Stage {
@@ -97,6 +102,7 @@ impl Script {
         };
         let sink = FakeSink {
             answers: self.answers.into(),
+            silent: self.silent,
             down_until: Instant::now() + self.down,
             write_bytes_max: self.write_bytes_max,
             is_open: false,
@@ -246,6 +252,7 @@ struct FakeSink {
     answers: VecDeque<Answer>,
     down_until: Instant,
     write_bytes_max: usize,
+    silent: Vec<i32>,
     is_open: bool,
     /// How often a commit will not be answered, and how it will end.
     transaction: Option<(u32, Fate)>,
@@ -258,6 +265,10 @@ fn lost() -> SinkError {
 
 fn place() -> Place {
     Place { cluster: "dr".into(), address: "b:1".into() }
+}
+
+fn silence() -> WireError {
+    WireError::Timeout { place: place(), api: "Produce", version: 13, waited: SILENCE }
 }
 
 fn refused(partition: i32, code: Code) -> SinkError {
@@ -298,6 +309,10 @@ impl Sink for FakeSink {
                 .collect());
         }
         self.transaction = Some((0, Fate::Committed));
+        if let Some(parcel) = parcels.iter().find(|parcel| self.silent.contains(&parcel.at.partition)) {
+            sleep(SILENCE).await;
+            return Err(SinkError::Partitions(vec![(parcel.at.clone(), PartitionFault::Target(silence()))]));
+        }
         let is_too_large = parcels.iter().map(Parcel::size).sum::<usize>() > self.write_bytes_max;
         let answer = if is_too_large { Some(Answer::Down(Duration::ZERO)) } else { self.answers.pop_front() };
         match answer.unwrap_or(Answer::Fine) {
