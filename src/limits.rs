@@ -64,6 +64,9 @@ pub const ACKNOWLEDGE_PATIENCE_DIVISOR: u32 = 4;
 /// Failures of a whole transaction in a row, after which the topic partitions that an error names are held instead.
 pub const FAILURES_IN_A_ROW_MAX: u32 = 5;
 
+/// Memory that a lane needs at least: several times its smallest fetch.
+pub const LANE_BYTES_MIN: u64 = 1 << 20;
+
 /// Smallest bound on the bytes of one transaction, after failures have lowered it.
 pub const TRANSACTION_BYTES_MIN: usize = 64 << 10;
 
@@ -171,6 +174,7 @@ pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
+const _: () = assert!(2 * FETCH_BYTES_MIN as u64 <= LANE_BYTES_MIN);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);
 const _: () = assert!(RENEW_AT_DIVISOR < ACKNOWLEDGE_PATIENCE_DIVISOR);

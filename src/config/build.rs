@@ -8,7 +8,7 @@ use super::error::{ConfigError, Problem};
 use super::relation::{self, common_server};
 use super::section::{Section, View};
 use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat};
-use crate::limits::{FLOW_COUNT_MAX, TRANSACTION_SWEEP};
+use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
 
 /// Clusters by name; `None` is one with errors of its own.
 type Clusters = BTreeMap<String, Option<Arc<ClusterConfig>>>;
@@ -104,6 +104,12 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         };
         view.report("transaction.timeout.ms", problem);
     }
+    let (lanes, memory_bytes) = (view.number("lanes.count"), view.number("memory.max.bytes"));
+    if let (Some(lanes), Some(bytes)) = (lanes, memory_bytes)
+        && bytes / u64::from(lanes) < LANE_BYTES_MIN
+    {
+        view.report("memory.max.bytes", Problem::MemoryPerLane { bytes, lanes, lane_bytes_min: LANE_BYTES_MIN });
+    }
     let (source, sink) = ends?;
     Some(FlowConfig {
         name,
@@ -111,8 +117,8 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         sink,
         topics: topics?,
         group: group?,
-        lanes: view.number("lanes.count")?,
-        memory_bytes: view.number("memory.max.bytes")?,
+        lanes: lanes?,
+        memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
     })
 }

@@ -156,6 +156,10 @@ pub(super) enum Problem {
     )]
     TransactionOutlivesLock { transaction_ms: u128, sweep_ms: u128, lock_ms: u128 },
     #[error(
+        "is {bytes} bytes for lanes.count of {lanes}: a lane needs {lane_bytes_min} or more to take one fetch, raise it or run fewer lanes"
+    )]
+    MemoryPerLane { bytes: u64, lanes: u32, lane_bytes_min: u64 },
+    #[error(
         "is {} in {other} too: two flows may not share a group on the same source cluster, give each its own",
         Shown(.id).in_quotes()
     )]

@@ -105,7 +105,7 @@ share.max.delivery.count = 25
 share.partition.max.record.locks = 100
 share.auto.offset.reset = 'by_duration:PT1H'
 lanes.count = 64
-memory.max.bytes = 1048576
+memory.max.bytes = 67108864
 transaction.timeout.ms = 49999
 ";
     let config = parse(text).expect("the file is good");
@@ -136,7 +136,7 @@ transaction.timeout.ms = 49999
             offset_reset: "by_duration:PT1H".to_owned(),
         }
     );
-    assert_eq!((flow.lanes, flow.memory_bytes), (64, 1 << 20));
+    assert_eq!((flow.lanes, flow.memory_bytes), (64, 64 << 20));
     assert_eq!(flow.transaction_timeout, Duration::from_millis(49_999));
 }
 

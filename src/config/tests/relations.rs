@@ -40,6 +40,15 @@ fn a_transaction_must_end_before_the_lock() {
 }
 
 #[test]
+fn every_lane_needs_memory() {
+    line_says(
+        "memory.max.bytes = 1048577",
+        "[flows.f] memory.max.bytes: is 1048577 bytes for lanes.count of 2: a lane needs 1048576 or more to take one fetch, raise it or run fewer lanes",
+    );
+    assert!(parse(&with_flow("memory.max.bytes = 2097152")).is_ok());
+}
+
+#[test]
 fn backoff_must_not_shrink() {
     let text = CLUSTERS.to_owned() + "reconnect.backoff.ms = 1001\n" + &with_flow("")[CLUSTERS.len()..];
     says(
