@@ -55,7 +55,7 @@ async fn a_session_in_disorder_is_opened_anew_and_keeps_its_locks() {
         let wrong = ShareAcknowledge { epoch, ..member.session.acknowledge(all(&lots, Accept)) };
         assert_eq!(member.send(&wrong).await, Err(Code::InvalidShareSessionEpoch), "epoch {epoch}");
     }
-    member.open_again().await;
+    member.open().await;
     assert!(other.fetch().await.is_empty());
     assert_eq!(member.acknowledge(all(&lots, Renew)).await, [None; 3]);
     assert!(member.fetch().await.is_empty() && other.fetch().await.is_empty());
@@ -87,6 +87,9 @@ async fn what_is_released_and_closed_is_available_at_once() {
 #[tokio::test]
 async fn closing_alone_releases_and_so_does_the_end_of_the_connection() {
     let group = Group::with(50, 2, LONG_LOCK).await;
+    // Where no session of the group is left, a busy broker at times comes back with a count that is one too low.
+    let mut standing = group.member().await;
+    standing.open().await;
     let mut member = group.member().await;
     member.acquire(100).await;
     member.send(&member.session.close()).await.unwrap();

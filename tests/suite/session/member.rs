@@ -114,8 +114,8 @@ impl Member {
         reply
     }
 
-    /// Opens the session anew as the bridge does after the broker has forgotten it: naming no partition.
-    pub(crate) async fn open_again(&mut self) {
+    /// Opens the session, anew if need be, without naming a partition, as the bridge does after the broker has forgotten it.
+    pub(crate) async fn open(&mut self) {
         self.session.reopen();
         let acquired = self.exchange(&self.session.open()).await;
         assert!(acquired.is_empty(), "{acquired:?}");
