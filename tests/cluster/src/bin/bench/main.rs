@@ -26,7 +26,7 @@ const PARTITIONS: i32 = 4;
 const BROKER_HEAP_MB: u32 = 1024;
 
 /// How often the warm-up is copied: a fresh JVM serves at a third of the speed of a warm one.
-const WARM_UP_RUNS: u32 = 3;
+const WARM_UP_RUNS: u32 = 10;
 
 /// Measures sharebridge between two real Kafka clusters on this machine.
 #[derive(Debug, Parser)]
