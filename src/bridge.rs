@@ -12,7 +12,8 @@ use crate::health::Health;
 use crate::lane::{Lane, Wish, told};
 use crate::limits::{FAREWELL_MAX, PROGRESS_EVERY};
 use crate::metrics::{self, FlowMetrics, PartitionLabels};
-use crate::sink::kafka::KafkaSink;
+use crate::sink::kafka::identity::transactional_id;
+use crate::sink::kafka::{KafkaSink, keeper};
 use crate::source::share::ShareSource;
 use crate::source::share::group::GroupError;
 use crate::source::share::parking::Parking;
@@ -112,13 +113,14 @@ async fn run_flow(
     let mut watchers = JoinSet::new();
     watchers.spawn(observe(flow.clone(), metrics.clone()));
     watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
-    let incarnation = Uuid::new_v4().simple().to_string();
+    watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
+    let incarnation = Uuid::new_v4();
     let parking = Parking::default();
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
         let source = ShareSource::join(&flow, &parking, (&health, &metrics));
-        let transactional_id = format!("sharebridge-{}-{incarnation}-{number}", flow.name);
+        let transactional_id = transactional_id(&flow.name, incarnation, number);
         let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
         lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::health::Health;
-use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE};
+use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE, QUICK_DIVISOR};
 use crate::metrics::{CarveLabels, FlowMetrics};
 use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::{Parcel, Settlement, Source, TopicPartition};
@@ -195,7 +195,11 @@ impl<S: Source, K: Sink> Lane<S, K> {
     }
 
     async fn transact(&mut self, load: &[Parcel]) -> Result<Outcome, SinkError> {
+        let begun = Instant::now();
         let written = self.sink.write(load).await?;
+        if begun.elapsed() < self.sink.write_max() / QUICK_DIVISOR {
+            self.queue.grow();
+        }
         // Records that were lost meanwhile are somebody else's: committing them would double them.
         let now = Instant::now();
         let is_lost = |(parcel, written): (&Parcel, &Written)| parcel.hold.expire(now) || parcel.held() != written.held;
@@ -230,7 +234,6 @@ impl<S: Source, K: Sink> Lane<S, K> {
         self.metrics.commits.inc();
         self.failures = 0;
         self.backoff.reset();
-        self.queue.grow();
         self.health.well("target");
         let ats: BTreeSet<TopicPartition> = load.iter().map(|parcel| parcel.at.clone()).collect();
         ats.iter().for_each(|at| self.end_trial(at));
@@ -252,6 +255,9 @@ impl<S: Source, K: Sink> Lane<S, K> {
             Decision::WriteAgain => self.write_again(load, error).await,
             Decision::Hold(held) => {
                 self.queue.put_back(load);
+                if error.is_overdue() {
+                    self.queue.shrink();
+                }
                 // An answer about topic partitions that nobody has asked about must not make the loop spin.
                 if !held.into_iter().map(|held| self.hold(held)).fold(false, |any, held| any | held) {
                     self.pause().await;

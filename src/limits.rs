@@ -22,6 +22,12 @@ pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
 /// Produce requests in flight to one leader: enough to hide a round trip, few enough to bound the target's request queue.
 pub const PRODUCE_IN_FLIGHT_MAX: usize = 5;
 
+/// A write may take this fraction of the transaction's timeout: what lives longer, the transaction keeper may decide.
+pub const WRITE_DIVISOR: u32 = 2;
+
+/// A write that takes less than this fraction of its time makes the next transaction larger.
+pub const QUICK_DIVISOR: u32 = 3;
+
 /// Record batch bytes in one Produce request, unless its first batch alone is larger. Brokers refuse frames over 100 MiB (`socket.request.max.bytes`).
 pub const PRODUCE_BYTES_MAX: usize = 8 << 20;
 
@@ -101,6 +107,9 @@ pub const FRAGILE_DELIVERIES_DIVISOR: u32 = 2;
 
 /// Records in a transaction of records that are close to their delivery limit.
 pub const FRAGILE_RECORDS_MAX: u64 = 100;
+
+/// Pause between two looks for transactions that dead workers have left open.
+pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 
 /// Pause between two looks at the share group's progress.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(2);

@@ -55,6 +55,7 @@ flow_metrics! {
     carved: Family<CarveLabels, Counter>, "batch_carve", "Record batches that could not be forwarded as they were, and were taken apart";
     commits: Counter, "transaction_commit", "Transactions committed on the target";
     aborts: Counter, "transaction_abort", "Transactions aborted on the target";
+    decided: Counter, "transaction_decide", "Transactions of dead workers that were aborted for them";
     renewals: Counter, "lock_renewal", "Offsets whose acquisition lock was renewed";
     held: Gauge<i64, AtomicI64>, "held_records", "Records held for a topic partition in trouble";
     held_bytes: Gauge<i64, AtomicI64>, "memory_bytes", "Bytes of record batches in memory";

@@ -1,6 +1,7 @@
 //! Where records go: one trait, and what can go wrong at the other end.
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::batch::{BatchError, OffsetRange, Reason};
 use crate::source::{Parcel, TopicPartition};
@@ -12,6 +13,9 @@ pub mod kafka;
 pub trait Sink: Send {
     /// Gets ready to write; nothing is acquired before. Mends what a failure has left behind; costs nothing where all is well.
     fn open(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send;
+
+    /// How long a write may take. The lane makes its loads smaller where that is not enough.
+    fn write_max(&self) -> Duration;
 
     /// Writes parcels within one transaction, which it begins. Returns when all is stored, but not visible yet.
     ///
@@ -61,6 +65,19 @@ pub enum SinkError {
     /// Some topic partitions do not work; the others do.
     #[error("{} topic partitions cannot be written: {}", .0.len(), first(.0))]
     Partitions(Vec<(TopicPartition, PartitionFault)>),
+}
+
+impl SinkError {
+    /// Whether something was given up because it took too long.
+    pub fn is_overdue(&self) -> bool {
+        let is_timeout = |error: &WireError| matches!(error, WireError::Timeout { .. });
+        match self {
+            Self::Whole(error) => is_timeout(error),
+            Self::Partitions(faults) => {
+                faults.iter().any(|(_, fault)| matches!(fault, PartitionFault::Target(error) if is_timeout(error)))
+            }
+        }
+    }
 }
 
 fn first(faults: &[(TopicPartition, PartitionFault)]) -> String {

@@ -188,7 +188,7 @@ pub(super) const KEYS: [Key; 20] = [
         name: "transaction.timeout.ms",
         scope: Scope::Flow,
         kind: Kind::Integer { min: 1_000, max: 900_000, unit: "ms" },
-        default: Some("10000"),
+        default: Some("3000"),
         doc: "Longest time for one transaction on the sink",
     },
 ];

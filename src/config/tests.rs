@@ -73,7 +73,7 @@ fn defaults_fill_what_the_file_leaves_out() {
             },
             lanes: 2,
             memory_bytes: 64 << 20,
-            transaction_timeout: Duration::from_secs(10),
+            transaction_timeout: Duration::from_secs(3),
         }],
     };
     assert_eq!(config, expected);

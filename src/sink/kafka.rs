@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::ClusterConfig;
-use crate::limits::METADATA_AGE_MAX;
+use crate::limits::{METADATA_AGE_MAX, WRITE_DIVISOR};
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::CoordinatorKind;
@@ -15,6 +15,8 @@ use crate::wire::error::code_of;
 use crate::wire::transaction::{Producer, end_txn, init_producer_id};
 use crate::wire::{Client, Code, Connection, WireError};
 
+pub mod identity;
+pub mod keeper;
 pub mod pack;
 pub mod plan;
 pub mod targets;
@@ -123,6 +125,10 @@ impl Sink for KafkaSink {
             self.init().await.inspect_err(|_| self.client.forget_coordinators())?;
         }
         Ok(())
+    }
+
+    fn write_max(&self) -> Duration {
+        self.timeout / WRITE_DIVISOR
     }
 
     async fn write(&mut self, parcels: &[Parcel]) -> Result<Vec<Written>, SinkError> {

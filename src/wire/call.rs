@@ -123,6 +123,8 @@ const fn name_of(key: i16) -> &'static str {
         26 => "EndTxn",
         32 => "DescribeConfigs",
         44 => "IncrementalAlterConfigs",
+        65 => "DescribeTransactions",
+        66 => "ListTransactions",
         76 => "ShareGroupHeartbeat",
         _ => "request",
     }

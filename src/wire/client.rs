@@ -87,6 +87,14 @@ impl Client {
         Ok(reply.topics.into_iter().map(|topic| topic_info(topic, &connection)).collect())
     }
 
+    /// Ids of all brokers that are up.
+    pub async fn brokers(&mut self) -> Result<Vec<NodeId>, WireError> {
+        let connection = self.anybody().await?;
+        let reply = connection.call(&MetadataRequest::default().with_topics(Some(vec![]))).await?;
+        self.learn(&reply);
+        Ok(reply.brokers.iter().map(|broker| broker.node_id.0).collect())
+    }
+
     /// The controller, for requests that create topics.
     pub async fn controller(&mut self) -> Result<Arc<Connection>, WireError> {
         let connection = self.anybody().await?;

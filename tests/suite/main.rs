@@ -6,6 +6,7 @@ mod bridge;
 mod elastic;
 mod flow;
 mod hold;
+mod keeper;
 mod partition;
 mod refusal;
 mod session;

@@ -298,6 +298,10 @@ impl Sink for FakeSink {
         Ok(())
     }
 
+    fn write_max(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
     async fn write(&mut self, parcels: &[Parcel]) -> Result<Vec<Written>, SinkError> {
         assert!(self.is_open && self.transaction.is_none(), "written before it was opened or decided");
         let held: Vec<_> = parcels.iter().map(Parcel::held).collect();

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use super::plan::{Queues, requests};
 use super::{KafkaSink, pack, partition_results};
 use crate::batch::{RecordBatch, Stamp, forward};
 use crate::limits::PRODUCE_IN_FLIGHT_MAX;
-use crate::sink::{PartitionFault, SinkError, Written};
+use crate::sink::{PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::asks_for_refresh;
 use crate::wire::connection::Pending;
@@ -62,33 +62,45 @@ impl KafkaSink {
         }
     }
 
-    /// Sends the batches of all leaders side by side. The first fault of a leader ends what is sent to it.
+    /// Sends the batches of all leaders side by side, within the time that a write may take. The first fault of a leader ends what is
+    /// sent to it.
     pub(super) async fn produce(&mut self, orders: Orders) -> Result<(), SinkError> {
-        let mut sends = vec![];
+        let deadline = Instant::now() + self.write_max();
+        let (mut sends, mut faults) = (vec![], vec![]);
         for (leader, partitions) in orders {
             let ats: Vec<TopicPartition> = partitions.keys().cloned().collect();
-            match self.client.broker(leader).await {
+            match self.leader(leader, deadline).await {
                 Ok(connection) => {
-                    sends.push((ats, send_all(connection, self.transactional_id.clone(), requests(partitions))))
+                    let call = (self.transactional_id.clone(), deadline);
+                    sends.push((ats, send_all(connection, call, requests(partitions))));
                 }
-                Err(error) => return Err(self.leader_fault(ats, error)),
+                Err(error) => faults.extend(self.out_of_reach(ats, &error)),
             }
         }
         let outcomes = join_all(sends.into_iter().map(|(ats, send)| async move { (ats, send.await) })).await;
-        let mut faults = vec![];
         for (ats, outcome) in outcomes {
             match outcome {
                 Ok(refusals) => faults.extend(refusals.into_iter().map(|refusal| self.learn(refusal))),
-                Err(error) => {
-                    self.targets.forget();
-                    faults.extend(ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))));
-                }
+                Err(error) => faults.extend(self.out_of_reach(ats, &error)),
             }
         }
         // After the first refusal of a partition the others are its consequence: their sequence numbers don't follow any more.
         let mut seen = BTreeSet::new();
         faults.retain(|(at, _)| seen.insert(at.clone()));
         if faults.is_empty() { Ok(()) } else { Err(SinkError::Partitions(faults)) }
+    }
+
+    async fn leader(&mut self, node: i32, deadline: Instant) -> Result<Arc<Connection>, WireError> {
+        let cluster = self.client.cluster().into();
+        let connecting = tokio::time::timeout_at(deadline, self.client.broker(node)).await;
+        connecting.unwrap_or_else(|_| {
+            Err(WireError::Nobody { cluster, what: format!("connection to broker {node} in time") })
+        })
+    }
+
+    fn out_of_reach(&mut self, ats: Vec<TopicPartition>, error: &WireError) -> Vec<(TopicPartition, PartitionFault)> {
+        self.targets.forget();
+        ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))).collect()
     }
 
     /// What a refusal means for the partition, and what it tells about leaders. Without a hint the cluster is asked.
@@ -107,11 +119,6 @@ impl KafkaSink {
         }
         (at, PartitionFault::Target(error))
     }
-
-    fn leader_fault(&mut self, ats: Vec<TopicPartition>, error: WireError) -> SinkError {
-        self.targets.forget();
-        SinkError::Partitions(ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))).collect())
-    }
 }
 
 /// A batch that the leader has refused.
@@ -124,12 +131,11 @@ struct Refusal {
 /// Sends requests to one leader, a few in flight. Returns what the leader refused.
 async fn send_all(
     connection: Arc<Connection>,
-    transactional_id: String,
+    (transactional_id, deadline): (String, Instant),
     requests: Vec<Vec<ProduceBatch>>,
 ) -> Result<Vec<Refusal>, WireError> {
-    let timeout_ms = i32::try_from(connection.request_timeout.as_millis()).unwrap_or(i32::MAX);
-    // The leader answers within its own time; ours must be longer, or every slow answer would cost a connection.
-    let patience = connection.request_timeout + Duration::from_secs(1);
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let timeout_ms = i32::try_from(left().as_millis()).unwrap_or(i32::MAX);
     let mut in_flight: VecDeque<(usize, Pending<Produce>)> = VecDeque::new();
     let mut refused = vec![];
     let mut requests = requests.into_iter();
@@ -139,7 +145,7 @@ async fn send_all(
             let request = Produce { transactional_id: transactional_id.clone(), timeout_ms, batches };
             in_flight.push_back((request.batches.len(), connection.send(&request).await?));
         } else if let Some((batch_count, pending)) = in_flight.pop_front() {
-            let reply = pending.reply(patience).await?;
+            let reply = pending.reply(left()).await?;
             if reply.partitions.len() != batch_count {
                 return Err(connection.answered(
                     "Produce",
