@@ -81,7 +81,10 @@ impl KafkaSink {
         for (ats, outcome) in outcomes {
             match outcome {
                 Ok(refusals) => faults.extend(refusals.into_iter().map(|refusal| self.learn(refusal))),
-                Err(error) => faults.extend(self.out_of_reach(ats, &error)),
+                Err(error) => {
+                    self.doubted.extend(ats.iter().cloned());
+                    faults.extend(self.out_of_reach(ats, &error));
+                }
             }
         }
         // After the first refusal of a partition the others are its consequence: their sequence numbers don't follow any more.
