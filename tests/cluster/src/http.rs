@@ -17,7 +17,8 @@ pub fn http_get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)
     let mut stream =
         TcpStream::connect_timeout(&address, DEADLINE).with_context(|| format!("connecting to {address}"))?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    // In one piece: a server that answers before it has read the rest would reset the connection.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).with_context(|| format!("reading {address}{path}"))?;
     parse(&answer).with_context(|| format!("no HTTP answer from {address}{path}: {answer:?}"))
@@ -41,10 +42,14 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 256];
-            let length = stream.read(&mut request).unwrap();
+            let mut request = String::new();
+            while !request.ends_with("\r\n\r\n") {
+                let mut piece = [0; 256];
+                let length = stream.read(&mut piece).unwrap();
+                request.push_str(&String::from_utf8_lossy(&piece[..length]));
+            }
             stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\nA: b\r\n\r\nnot yet").unwrap();
-            String::from_utf8_lossy(&request[..length]).into_owned()
+            request
         });
         assert_eq!(http_get(address, "/ready").unwrap(), (503, "not yet".to_owned()));
         assert!(server.join().unwrap().starts_with("GET /ready HTTP/1.0\r\n"));
