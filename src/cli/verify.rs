@@ -1,11 +1,12 @@
 //! `sharebridge verify`: compares the topics of flows on both clusters.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{fail, refuse};
 use crate::config::{Config, FlowConfig};
 use crate::error::Exit;
-use crate::verify::{Bar, Comparison, Endpoint, Verdict, verify};
+use crate::verify::{Bar, Comparison, Endpoint, TopicPair, Verdict, verify};
 
 /// Arguments of `verify`.
 #[derive(Debug, clap::Args)]
@@ -57,5 +58,10 @@ fn comparison(flow: &FlowConfig) -> Comparison {
         bootstrap: cluster.bootstrap.join(","),
         properties: vec![],
     };
-    Comparison { source: endpoint(&flow.source), target: endpoint(&flow.sink), topics: flow.topics.clone() }
+    Comparison {
+        source: endpoint(&flow.source),
+        target: endpoint(&flow.sink),
+        topics: flow.topics.iter().map(|name| TopicPair::same(name)).collect(),
+        wait: Duration::ZERO,
+    }
 }
