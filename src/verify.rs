@@ -11,7 +11,7 @@
 //! What is compared: the committed records between the log start and the last stable offset (the cut), both noted at the
 //! start, first on the source. Partitions are paired by number. Within a pair the order does not count, every field of a
 //! record does: key, value, headers in their order, timestamp. Topics that are compacted on either side are compared by
-//! the last value of each key.
+//! the last value of each key. `docs/VERIFY.md` says what is told apart, and how.
 
 mod census;
 mod client;

@@ -1,5 +1,6 @@
 //! What was found, and how it prints.
 
+mod json;
 mod table;
 
 use super::TopicPair;

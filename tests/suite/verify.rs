@@ -1,5 +1,6 @@
 //! `verify` against real clusters: what it must see, and what must not disturb it.
 
+mod command;
 mod foreign;
 mod motion;
 
