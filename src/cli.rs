@@ -31,7 +31,7 @@ pub enum Verb {
     Validate(Validate),
     /// Copy until told to stop
     Run(Run),
-    /// Compare the topics of flows on source and sink, record by record
+    /// Compare topics on two clusters, those of flows or any two, record by record
     Verify(Verify),
 }
 
@@ -85,8 +85,17 @@ mod tests {
             parse("sharebridge verify --config a.toml --flow orders"),
             Ok(Verb::Verify(Verify { flow: Some(flow), .. })) if flow == "orders"
         ));
+        assert!(matches!(
+            parse("sharebridge verify --source a:1 --target b:1 --topic orders --target-topic copies --json --wait 5"),
+            Ok(Verb::Verify(Verify { config: None, target_topic: Some(topic), json: true, wait: 5, .. })) if topic == "copies"
+        ));
         assert!(matches!(parse("sharebridge validate --config a.toml"), Ok(Verb::Validate(_))));
         assert!(parse("sharebridge run").is_err());
+        assert!(parse("sharebridge verify").is_err());
+        assert!(parse("sharebridge verify --source a:1 --target b:1").is_err());
+        assert!(parse("sharebridge verify --config a.toml --target b:1").is_err());
+        assert!(parse("sharebridge verify --source a:1 --target b:1 --topic orders --flow orders").is_err());
+        assert!(parse("sharebridge verify --config a.toml --source a:1 --target b:1 --topic orders").is_err());
         assert!(parse("sharebridge validate --config a.toml --flow x").is_err());
     }
 }

@@ -151,8 +151,12 @@ pub const TRANSACTION_SWEEP: Duration = Duration::from_secs(10);
 /// Time between two calls of the progress callback of `verify` while records are read.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// KiB of records that a reader of `verify` lets librdkafka hold ready; its bookkeeping comes on top, some 400 bytes a record.
+/// KiB of keys and values that a reader of `verify` lets librdkafka hold ready before it fetches more.
 pub const PREFETCH_KBYTES: u32 = 8 * 1024;
+
+/// Records that a reader of `verify` lets librdkafka hold ready before it fetches more: its bookkeeping, some 400 bytes a record, is
+/// not in the bytes above.
+pub const PREFETCH_RECORDS: u32 = 50_000;
 
 /// Bytes that a reader of `verify` asks of one partition at once, compressed as they are stored.
 pub const PARTITION_FETCH_BYTES: u32 = 1 << 20;
@@ -162,12 +166,33 @@ pub const PARTITION_FETCH_BYTES: u32 = 1 << 20;
 /// no faster on a local network.
 pub const BROKER_FETCH_BYTES: u32 = 2 << 20;
 
-/// Most records that a round of `verify` holds hashes of, on each side: 16 bytes each, thus 256 MiB a side (48 bytes and more for
-/// compacted topics).
-pub const RECORDS_PER_ROUND_MAX: u64 = 16 << 20;
+/// Records that share a bucket of the first pass of `verify`, as long as there are buckets: when one of them differs, all of them are
+/// read again.
+pub const RECORDS_PER_BUCKET: u64 = 32;
 
-/// Most rounds that read one partition again and again; past it the partition is too large to verify.
-pub const ROUNDS_PER_PARTITION_MAX: u64 = 1024;
+/// Most buckets of one side of a partition: 24 bytes each, thus 6 MiB. Beyond, more records share a bucket.
+pub const BUCKETS_PER_PARTITION_MAX: u32 = 1 << 18;
+
+/// Most buckets that `verify` holds on each side: 96 MiB. Beyond, partitions are read one after the other.
+pub const BUCKETS_PER_ROUND_MAX: u32 = 4 << 20;
+
+/// Most records of differing buckets that `verify` remembers on each side: 41 bytes for each of 2 Mi slots of a hash table that
+/// is filled to 7/8, thus 82 MiB. Beyond, a partition is read once more.
+pub const RECORDS_PER_PASS_MAX: u64 = (2 << 20) / 8 * 7;
+
+/// Most passes over the differing buckets of some partitions; past it too much differs to be compared.
+pub const PASSES_MAX: usize = 1024;
+
+/// Most differences of a topic that `verify` looks for behind the cuts and behind retention: some 100 bytes each. Beyond, they are
+/// judged as they look.
+pub const UNEXPLAINED_MAX: usize = 1 << 20;
+
+/// Offsets that `verify` names for each kind of difference of a partition.
+pub const EXAMPLES_MAX: usize = 10;
+
+/// How much younger a record may be than the first one that retention has left, and still count as removed by it: copies are not
+/// in the order of the originals.
+pub const EXPIRY_SLACK: Duration = Duration::from_secs(60);
 
 /// Longest wait of `verify` for one answer about topics, settings or offsets.
 pub const SURVEY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -188,5 +213,6 @@ const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);
 const _: () = assert!(RENEW_AT_DIVISOR < ACKNOWLEDGE_PATIENCE_DIVISOR);
 const _: () = assert!(RECORDS_PER_BATCH_MAX < i32::MAX.unsigned_abs());
+const _: () = assert!(BUCKETS_PER_PARTITION_MAX <= BUCKETS_PER_ROUND_MAX);
 const _: () = assert!(PARTITION_FETCH_BYTES <= BROKER_FETCH_BYTES);
 const _: () = assert!(POLL_TIMEOUT.as_millis() < STALL_TIMEOUT.as_millis());

@@ -8,7 +8,7 @@ use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::error::VerifyError;
-use crate::limits::{BROKER_FETCH_BYTES, PARTITION_FETCH_BYTES, PREFETCH_KBYTES};
+use crate::limits::{BROKER_FETCH_BYTES, PARTITION_FETCH_BYTES, PREFETCH_KBYTES, PREFETCH_RECORDS};
 
 /// How to reach one side of a comparison.
 ///
@@ -41,12 +41,12 @@ impl Endpoint {
             // librdkafka wants a group for `assign`; nothing joins it, nothing is committed to it.
             .set("group.id", "sharebridge-verify")
             .set("enable.auto.commit", "false")
-            .set("auto.offset.reset", "error")
+            // What retention removes while we read is passed over.
+            .set("auto.offset.reset", "earliest")
             .set("enable.partition.eof", "true")
             .set("check.crcs", "true")
             .set("queued.max.messages.kbytes", PREFETCH_KBYTES.to_string())
-            // The bytes above shall be the bound, not a number of records.
-            .set("queued.min.messages", "10000000")
+            .set("queued.min.messages", PREFETCH_RECORDS.to_string())
             // The default of one second idles a reader whenever it has caught up with its prefetch.
             .set("fetch.queue.backoff.ms", "2")
             .set("fetch.message.max.bytes", PARTITION_FETCH_BYTES.to_string())

@@ -55,22 +55,18 @@ pub enum VerifyError {
         /// What librdkafka says.
         cause: String,
     },
-    /// A partition spans more offsets than can be compared.
+    /// Too much of a partition differs, or too many keys are compared, to do so in memory.
     #[error(
-        "topic {topic}, partition {partition} spans {offset_count} offsets, more than can be verified; leave the topic out"
+        "topic {topic}, partition {partition}: more differs than can be compared; compare fewer topics at once, or copy this one afresh"
     )]
     TooLarge {
         /// The topic.
         topic: String,
         /// The partition.
         partition: i32,
-        /// Offsets on the longer side.
-        offset_count: u64,
     },
-    /// Reading failed for good, for instance because of a checksum, a deletion or a missing permission.
-    #[error(
-        "cluster \"{cluster}\", topic {topic}: reading failed: {cause}; repair it and run verify again (offsets out of range were deleted by retention meanwhile)"
-    )]
+    /// Reading failed for good, for instance because of a checksum or a missing permission.
+    #[error("cluster \"{cluster}\", topic {topic}: reading failed: {cause}; repair it and run verify again")]
     Read {
         /// Name of the cluster.
         cluster: String,

@@ -1,4 +1,4 @@
-//! Reads some partitions of one topic through librdkafka and tallies their records.
+//! Reads parts of the partitions of one topic through librdkafka and tallies their records.
 
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
@@ -11,12 +11,10 @@ use rdkafka::message::{BorrowedMessage, Headers, Message, Timestamp};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{Client, Endpoint};
-use super::digest::{Fields, NamedValue};
 use super::error::VerifyError;
-use super::multiset::Multiset;
 use super::plan::Span;
-use super::tally::{Basis, Slice, Tally};
-use crate::limits::{POLL_TIMEOUT, RECORDS_PER_ROUND_MAX, STALL_TIMEOUT};
+use super::record::{Fields, NamedValue};
+use crate::limits::{POLL_TIMEOUT, STALL_TIMEOUT};
 
 /// Offsets that a reader passes before it makes its progress known.
 const PUBLISH_OFFSETS: u64 = 4096;
@@ -24,14 +22,19 @@ const PUBLISH_OFFSETS: u64 = 4096;
 /// How far the readers are, and whether they shall stop.
 pub(super) struct Watch {
     read: AtomicU64,
-    total: u64,
+    total: AtomicU64,
     stop: AtomicBool,
 }
 
 impl Watch {
-    /// `total`: offsets to read in all rounds on both sides.
-    pub(super) fn new(total: u64) -> Watch {
-        Watch { read: AtomicU64::new(0), total, stop: AtomicBool::new(false) }
+    /// Nothing is read, nothing is to be read yet.
+    pub(super) fn new() -> Watch {
+        Watch { read: AtomicU64::new(0), total: AtomicU64::new(0), stop: AtomicBool::new(false) }
+    }
+
+    /// Adds offsets that are to be read.
+    pub(super) fn expect(&self, offset_count: u64) {
+        self.total.fetch_add(offset_count, Ordering::Relaxed);
     }
 
     pub(super) fn read(&self) -> u64 {
@@ -39,7 +42,7 @@ impl Watch {
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.total
+        self.total.load(Ordering::Relaxed)
     }
 
     /// Makes all readers end soon, with incomplete results.
@@ -48,41 +51,51 @@ impl Watch {
     }
 }
 
-/// One side of a round.
+/// Takes notes of records in the order of their offsets.
+pub(super) trait Tally: Send {
+    /// Takes note of the next record. Errors: what is to be remembered exceeds its bound.
+    fn add(&mut self, offset: i64, fields: &Fields<'_>) -> Result<(), TooMany>;
+
+    /// Is there nothing more to note? Then the rest is not read.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// More records are to be remembered than may be.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
+/// What to read of a partition, and who takes notes.
+pub(super) struct Part<T> {
+    pub(super) partition: i32,
+    pub(super) span: Span,
+    pub(super) tally: T,
+}
+
+/// One side of a topic.
 pub(super) struct Reading<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) topic: &'a str,
-    pub(super) basis: Basis,
-    pub(super) slice: Slice,
-    /// Partitions in ascending order.
-    pub(super) spans: Vec<(i32, Span)>,
 }
 
 impl Reading<'_> {
-    /// Reads all spans; returns what each holds, in the order of `spans`.
-    pub(super) fn read(&self, watch: &Watch) -> Result<Vec<Multiset>, VerifyError> {
-        let mut partitions: BTreeMap<i32, Partition> = self.partitions();
+    /// Reads all parts, which ascend by partition; returns their tallies in the same order.
+    pub(super) fn read<T: Tally>(&self, parts: Vec<Part<T>>, watch: &Watch) -> Result<Vec<T>, VerifyError> {
+        let partitions = parts.into_iter().map(|Part { partition, span, tally }| {
+            (partition, Partition { position: span.low, end: span.end, unpublished: 0, tally })
+        });
+        let mut partitions: BTreeMap<i32, Partition<T>> = partitions.collect();
         let open = partitions.values().filter(|partition| !partition.done()).count();
         if open > 0 {
             let client = self.endpoint.reader()?;
             self.assign(&client, &partitions)?;
             Pump { reading: self, client, watch, open }.run(&mut partitions)?;
         }
-        Ok(partitions.into_values().map(|partition| partition.tally.finish()).collect())
+        Ok(partitions.into_values().map(|partition| partition.tally).collect())
     }
 
-    fn partitions(&self) -> BTreeMap<i32, Partition> {
-        let spans = self.spans.iter();
-        let partitions = spans.map(|(partition, span)| {
-            let share = span.len().div_ceil(u64::from(self.slice.count));
-            let expected = share.min(RECORDS_PER_ROUND_MAX) as usize;
-            let tally = Tally::new(self.basis, self.slice, expected);
-            (*partition, Partition { position: span.low, end: span.end, unpublished: 0, tally })
-        });
-        partitions.collect()
-    }
-
-    fn assign(&self, client: &Client, partitions: &BTreeMap<i32, Partition>) -> Result<(), VerifyError> {
+    fn assign<T>(&self, client: &Client, partitions: &BTreeMap<i32, Partition<T>>) -> Result<(), VerifyError> {
         let mut list = TopicPartitionList::new();
         for (number, partition) in partitions.iter().filter(|(_, partition)| !partition.done()) {
             list.add_partition_offset(self.topic, *number, Offset::Offset(partition.position))
@@ -101,16 +114,16 @@ impl Reading<'_> {
 }
 
 /// How far one partition is.
-struct Partition {
+struct Partition<T> {
     /// Next offset to read.
     position: i64,
     end: i64,
     /// Offsets passed since the last publication.
     unpublished: u64,
-    tally: Tally,
+    tally: T,
 }
 
-impl Partition {
+impl<T> Partition<T> {
     fn done(&self) -> bool {
         self.position >= self.end
     }
@@ -137,16 +150,20 @@ struct Pump<'a> {
 }
 
 impl Pump<'_> {
-    fn run(&mut self, partitions: &mut BTreeMap<i32, Partition>) -> Result<(), VerifyError> {
+    fn run<T: Tally>(&mut self, partitions: &mut BTreeMap<i32, Partition<T>>) -> Result<(), VerifyError> {
         let mut idle_since = None;
         while self.open > 0 && !self.watch.stop.load(Ordering::Relaxed) {
             let (number, position) = match self.client.poll(POLL_TIMEOUT) {
                 Some(Ok(message)) => {
                     let number = message.partition();
+                    let mut position = message.offset().saturating_add(1);
                     if let Some(partition) = partitions.get_mut(&number) {
                         self.tally(&message, partition)?;
+                        if partition.tally.is_done() {
+                            position = partition.end;
+                        }
                     }
-                    (number, message.offset().saturating_add(1))
+                    (number, position)
                 }
                 // The end counts although no record reached it: the last offsets may be transaction markers.
                 Some(Err(KafkaError::PartitionEOF(number))) => (number, i64::MAX),
@@ -169,8 +186,8 @@ impl Pump<'_> {
         Ok(())
     }
 
-    fn tally(&self, message: &BorrowedMessage<'_>, partition: &mut Partition) -> Result<(), VerifyError> {
-        // Below the position it was read before, beyond the end it came after the survey.
+    fn tally<T: Tally>(&self, message: &BorrowedMessage<'_>, partition: &mut Partition<T>) -> Result<(), VerifyError> {
+        // Below the position it was read before, beyond the end it came behind the cut.
         if !(partition.position..partition.end).contains(&message.offset()) {
             return Ok(());
         }
@@ -182,7 +199,7 @@ impl Pump<'_> {
                 offset: message.offset(),
             });
         };
-        partition.tally.add(&Fields {
+        let fields = Fields {
             key: message.key(),
             value: message.payload(),
             timestamp: match message.timestamp() {
@@ -190,11 +207,13 @@ impl Pump<'_> {
                 Timestamp::CreateTime(ms) | Timestamp::LogAppendTime(ms) => ms,
             },
             headers,
-        });
-        Ok(())
+        };
+        let topic = self.reading.topic;
+        let too_large = |TooMany| VerifyError::TooLarge { topic: topic.to_owned(), partition: message.partition() };
+        partition.tally.add(message.offset(), &fields).map_err(too_large)
     }
 
-    fn advance(&mut self, number: i32, partition: &mut Partition, position: i64) -> Result<(), VerifyError> {
+    fn advance<T>(&mut self, number: i32, partition: &mut Partition<T>, position: i64) -> Result<(), VerifyError> {
         if partition.done() {
             return Ok(());
         }
@@ -203,13 +222,13 @@ impl Pump<'_> {
             self.open -= 1;
             let mut list = TopicPartitionList::new();
             list.add_partition(self.reading.topic, number);
-            // What is written after the survey shall not be fetched.
+            // What is written behind the cut shall not be fetched.
             self.client.pause(&list).map_err(|error| self.reading.error(&self.client, &error))?;
         }
         Ok(())
     }
 
-    fn stalled(&self, partitions: &BTreeMap<i32, Partition>, waited: Duration) -> VerifyError {
+    fn stalled<T>(&self, partitions: &BTreeMap<i32, Partition<T>>, waited: Duration) -> VerifyError {
         let (number, partition) = partitions
             .iter()
             .find(|(_, partition)| !partition.done())

@@ -8,16 +8,15 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
-use super::Comparison;
 use super::client::{Client, Endpoint};
 use super::error::VerifyError;
 use super::plan::{Pair, Span};
-use super::tally::Basis;
+use super::record::Basis;
+use super::{Comparison, TopicPair};
 use crate::limits::{POLL_TIMEOUT, SURVEY_TIMEOUT};
 
 /// One topic on both sides, before reading.
 pub(super) struct TopicSurvey {
-    pub(super) name: String,
     pub(super) basis: Basis,
     /// By partition; `None` where the topic does not exist.
     pub(super) source: Option<BTreeMap<i32, Extent>>,
@@ -41,32 +40,35 @@ impl TopicSurvey {
         let numbers: BTreeSet<i32> = numbers.copied().collect();
         numbers.into_iter().map(|partition| Pair {
             partition,
-            source: extent(&self.source, partition).span,
-            target: extent(&self.target, partition).span,
+            spans: [&self.source, &self.target].map(|side| extent(side, partition).unwrap_or_default().span),
+            exists: [&self.source, &self.target].map(|side| extent(side, partition).is_some()),
         })
     }
 }
 
-/// The extent of a partition, empty where a side does not have it.
-pub(super) fn extent(side: &Option<BTreeMap<i32, Extent>>, partition: i32) -> Extent {
-    let found = side.as_ref().and_then(|extents| extents.get(&partition));
-    found.copied().unwrap_or_default()
+/// The extent of a partition, if the side has it.
+pub(super) fn extent(side: &Option<BTreeMap<i32, Extent>>, partition: i32) -> Option<Extent> {
+    side.as_ref()?.get(&partition).copied()
 }
 
 /// Surveys all topics of a comparison, first the source: what arrives there meanwhile does not look like a loss.
 pub(super) fn survey(comparison: &Comparison) -> Result<Vec<TopicSurvey>, VerifyError> {
-    let names = &comparison.topics;
-    let source = Surveyor::connect(&comparison.source)?.survey(names)?;
-    let target = Surveyor::connect(&comparison.target)?.survey(names)?;
+    let names = |side: usize| comparison.topics.iter().map(move |topic| topic.names()[side]);
+    let source = Surveyor::connect(&comparison.source)?.survey(names(0))?;
+    let target = Surveyor::connect(&comparison.target)?.survey(names(1))?;
     let compacted = [compacted(&comparison.source, &source)?, compacted(&comparison.target, &target)?];
-    let topics = names.iter().zip(source.into_iter().zip(target));
-    let topics = topics.map(|(name, (source, target))| TopicSurvey {
-        name: name.clone(),
-        basis: if compacted.iter().any(|names| names.contains(name)) { Basis::LastPerKey } else { Basis::EveryRecord },
+    let topics = comparison.topics.iter().zip(source.into_iter().zip(target));
+    let topics = topics.map(|(topic, (source, target))| TopicSurvey {
+        basis: basis(topic, &compacted),
         source: source.map(|side| side.extents),
         target: target.map(|side| side.extents),
     });
     Ok(topics.collect())
+}
+
+fn basis(topic: &TopicPair, compacted: &[BTreeSet<String>; 2]) -> Basis {
+    let is_compacted = topic.names().into_iter().zip(compacted).any(|(name, compacted)| compacted.contains(name));
+    if is_compacted { Basis::LastPerKey } else { Basis::EveryRecord }
 }
 
 struct Side {
@@ -74,20 +76,21 @@ struct Side {
     extents: BTreeMap<i32, Extent>,
 }
 
-struct Surveyor<'a> {
+/// Asks one cluster for topics and offsets.
+pub(super) struct Surveyor<'a> {
     endpoint: &'a Endpoint,
     committed: Client,
     uncommitted: Client,
 }
 
 impl<'a> Surveyor<'a> {
-    fn connect(endpoint: &'a Endpoint) -> Result<Surveyor<'a>, VerifyError> {
+    pub(super) fn connect(endpoint: &'a Endpoint) -> Result<Surveyor<'a>, VerifyError> {
         Ok(Surveyor { endpoint, committed: endpoint.committed()?, uncommitted: endpoint.uncommitted()? })
     }
 
     /// One entry a topic, in the same order; `None` where it does not exist.
-    fn survey(&self, topics: &[String]) -> Result<Vec<Option<Side>>, VerifyError> {
-        topics.iter().map(|topic| self.topic(topic)).collect()
+    fn survey<'t>(&self, topics: impl Iterator<Item = &'t str>) -> Result<Vec<Option<Side>>, VerifyError> {
+        topics.map(|topic| self.topic(topic)).collect()
     }
 
     fn topic(&self, topic: &str) -> Result<Option<Side>, VerifyError> {
@@ -117,7 +120,8 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    fn extent(&self, topic: &str, partition: i32) -> Result<Extent, VerifyError> {
+    /// What the cluster has of a partition by now.
+    pub(super) fn extent(&self, topic: &str, partition: i32) -> Result<Extent, VerifyError> {
         let watermarks = |client: &Client| {
             let answer = client.fetch_watermarks(topic, partition, SURVEY_TIMEOUT);
             answer.map_err(|cause| VerifyError::Offsets {

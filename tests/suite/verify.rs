@@ -1,16 +1,25 @@
 //! `verify` against real clusters: what it must see, and what must not disturb it.
 
+mod command;
 mod foreign;
+mod motion;
 
 use std::time::Duration;
 
 use cluster::{Cluster, pair, unique};
-use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use sharebridge::verify::{Basis, Comparison, Endpoint, PartitionReport, Report, Verdict, VerifyError, verify};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use sharebridge::verify::{
+    Basis, Changed, Comparison, Endpoint, PartitionReport, Report, TopicPair, Verdict, VerifyError, verify,
+};
 
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The records of these tests are years old: retention would remove them at any moment.
+const KEPT: (&str, &str) = ("retention.ms", "-1");
 
 /// A record to write; equal ones make equal records.
 #[derive(Clone, Default)]
@@ -23,6 +32,17 @@ struct Written {
 
 fn written(key: &'static [u8], value: &'static [u8]) -> Written {
     Written { key: Some(key), value: Some(value), timestamp: 1_700_000_000_000, headers: Vec::new() }
+}
+
+/// Removes the records below an offset, as retention does.
+fn remove_below(cluster: &Cluster, topic: &str, offset: i64) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", cluster.bootstrap());
+    let admin: AdminClient<DefaultClientContext> = config.create().unwrap();
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset(topic, 0, Offset::Offset(offset)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(admin.delete_records(&offsets, &AdminOptions::new())).unwrap();
 }
 
 fn producer(cluster: &Cluster, transactional_id: Option<&str>) -> BaseProducer {
@@ -62,7 +82,7 @@ fn write(cluster: &Cluster, topic: &str, partition: i32, records: &[Written]) {
 fn create_on_both(name: &str, partitions: i32) -> String {
     let topic = unique(name);
     for cluster in [&pair().source, &pair().target] {
-        cluster.create_topic(&topic, partitions, &[]).unwrap();
+        cluster.create_topic(&topic, partitions, &[KEPT]).unwrap();
     }
     topic
 }
@@ -75,7 +95,8 @@ fn comparison(topic: &str) -> Comparison {
     Comparison {
         source: endpoint("primary", pair().source.bootstrap()),
         target: endpoint("dr", pair().target.bootstrap()),
-        topics: vec![topic.to_owned()],
+        topics: vec![TopicPair::same(topic)],
+        wait: Duration::ZERO,
     }
 }
 
@@ -85,6 +106,7 @@ fn compare(topic: &str) -> Report {
     report
 }
 
+/// Records of the source and the target, then those missing, extra and duplicated.
 fn counts(report: &PartitionReport) -> [u64; 5] {
     [report.source.record_count, report.target.record_count, report.missing, report.extra, report.duplicates]
 }
@@ -132,8 +154,10 @@ fn c12_c13_c14_c15_every_detail_of_a_record_counts() {
     let partitions = &report.topics[0].partitions;
     assert_eq!(counts(&partitions[0]), [1, 1, 0, 0, 0]);
     assert_eq!(partitions[0].source.digest, partitions[0].target.digest);
-    for partition in &partitions[1..] {
-        assert_eq!(counts(partition), [1, 1, 1, 1, 0], "variant {}", partition.partition);
+    for (partition, record) in partitions[1..].iter().zip(&records[1..]) {
+        let is_same_record = (record.key, record.timestamp) == (original.key, original.timestamp);
+        let expected = if is_same_record { ([1, 1, 0, 0, 0], 1) } else { ([1, 1, 1, 1, 0], 0) };
+        assert_eq!((counts(partition), partition.changed), expected, "variant {}", partition.partition);
         assert_ne!(partition.source.digest, partition.target.digest);
     }
     assert_eq!(report.verdict(), Verdict::Different);
@@ -164,6 +188,46 @@ fn order_does_not_count_and_copies_do() {
         ([1, 3, 0, 2, 0], Verdict::Different),
     ];
     assert_eq!(found, expected);
+}
+
+/// Different for each number, and that many milliseconds later.
+fn numbered(number: u32) -> Written {
+    const VALUES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+    let record = written(b"k", VALUES[number as usize % 4]);
+    Written { timestamp: record.timestamp + i64::from(number), ..record }
+}
+
+#[test]
+fn each_kind_of_difference_is_told_with_its_offsets() {
+    let topic = create_on_both("kinds", 1);
+    let records: Vec<Written> = (0..20_000).map(numbered).collect();
+    write(&pair().source, &topic, 0, &records);
+    let mut copies = records.clone();
+    copies[12_345].value = Some(b"changed");
+    copies.remove(7_000);
+    copies.push(records[3].clone());
+    copies.push(numbered(1_000_000));
+    write(&pair().target, &topic, 0, &copies);
+
+    let report = compare(&topic);
+    let found = &report.topics[0].partitions[0];
+    assert_eq!((counts(found), found.changed), ([20_000, 20_001, 1, 1, 1], 1));
+    assert_eq!(found.examples.missing, [7_000]);
+    assert_eq!(found.examples.extra, [20_000]);
+    assert_eq!(found.examples.duplicates, [19_999]);
+    assert_eq!(found.examples.changed, [Changed { source_offset: 12_345, target_offset: 12_344 }]);
+}
+
+#[test]
+fn what_was_on_the_target_before_is_extra() {
+    let topic = create_on_both("before", 1);
+    write(&pair().target, &topic, 0, &[numbered(900), numbered(901)]);
+    let records: Vec<Written> = (0..10).map(numbered).collect();
+    write(&pair().source, &topic, 0, &records);
+    write(&pair().target, &topic, 0, &records);
+    let report = compare(&topic);
+    assert_eq!(counts(&report.totals()), [10, 12, 0, 2, 0]);
+    assert_eq!(report.topics[0].partitions[0].examples.extra, [0, 1]);
 }
 
 #[test]
@@ -206,14 +270,14 @@ fn an_open_transaction_is_noted_and_not_waited_for() {
 fn a_missing_topic_and_missing_partitions_are_findings() {
     let (source, target) = (&pair().source, &pair().target);
     let topic = unique("absent");
-    source.create_topic(&topic, 2, &[]).unwrap();
+    source.create_topic(&topic, 2, &[KEPT]).unwrap();
     write(source, &topic, 1, &[written(b"k", b"1")]);
     let report = compare(&topic);
     assert_eq!(report.topics[0].target_partitions, None);
     assert_eq!(counts(&report.totals()), [1, 0, 1, 0, 0]);
     assert_eq!(report.verdict(), Verdict::Different);
 
-    target.create_topic(&topic, 1, &[]).unwrap();
+    target.create_topic(&topic, 1, &[KEPT]).unwrap();
     write(target, &topic, 0, &[written(b"k", b"1")]);
     let report = compare(&topic);
     assert_eq!(report.topics[0].target_partitions, Some(1));
@@ -228,7 +292,7 @@ fn c24_a_compacted_topic_is_compared_by_its_last_values() {
     let topic = unique("compacted");
     let (source, target) = (&pair().source, &pair().target);
     source.create_topic(&topic, 1, &[("cleanup.policy", "compact,delete"), ("retention.ms", "-1")]).unwrap();
-    target.create_topic(&topic, 1, &[]).unwrap();
+    target.create_topic(&topic, 1, &[KEPT]).unwrap();
     let tombstone = Written { value: None, ..written(b"gone", b"") };
     let dirty = [written(b"k", b"1"), written(b"gone", b"1"), written(b"empty", b""), tombstone, written(b"k", b"2")];
     write(source, &topic, 0, &dirty);
@@ -238,7 +302,10 @@ fn c24_a_compacted_topic_is_compared_by_its_last_values() {
     assert_eq!(counts(&report.totals()), [2, 2, 0, 0, 0]);
 
     write(target, &topic, 0, &[written(b"k", b"3")]);
-    assert_eq!(counts(&compare(&topic).totals()), [2, 2, 1, 1, 0]);
+    let report = compare(&topic);
+    assert_eq!((counts(&report.totals()), report.totals().changed), ([2, 2, 0, 0, 0], 1));
+    let changed = [Changed { source_offset: 4, target_offset: 2 }];
+    assert_eq!(report.topics[0].partitions[0].examples.changed, changed);
 }
 
 #[test]
@@ -251,8 +318,9 @@ fn progress_ends_at_its_total() {
     }
     let mut last = None;
     let report = verify(&comparison(&topic), &mut |progress| last = Some(progress)).unwrap();
-    let last = last.expect("a round reports its end");
-    assert_eq!((last.read, last.total, last.topic), (29_997, 29_997, topic));
+    let last = last.expect("a pass reports its end");
+    // All are read twice: they share a bucket.
+    assert_eq!((last.read, last.total, last.topic), (2 * 29_997, 2 * 29_997, topic));
     assert_eq!(counts(&report.totals()), [15_000, 14_997, 3, 0, 0]);
 }
 

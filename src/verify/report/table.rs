@@ -2,17 +2,19 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Content, PartitionReport, Report, TopicReport, Verdict};
-use crate::verify::tally::Basis;
+use super::{Changed, Content, PartitionReport, Report, TopicReport, Verdict};
+use crate::verify::TopicPair;
+use crate::verify::record::Basis;
 
 /// A single topic with at most this many partitions shows all of them.
 const PARTITIONS_SHOWN_ALWAYS: usize = 8;
 
-const HEAD: [&str; COLUMNS] = ["topic", "source", "target", "missing", "extra", "duplicates", "digest", "verdict"];
-const COLUMNS: usize = 8;
+const HEAD: [&str; COLUMNS] =
+    ["topic", "source", "target", "missing", "extra", "duplicates", "changed", "digest", "verdict"];
+const COLUMNS: usize = 9;
 
 /// The columns of numbers, which are aligned to the right.
-const NUMBERS: std::ops::Range<usize> = 1..6;
+const NUMBERS: std::ops::Range<usize> = 1..7;
 
 enum Line {
     Row([String; COLUMNS]),
@@ -30,13 +32,14 @@ impl Display for Report {
         let totals = self.totals();
         write!(
             f,
-            "verdict: {}: {} on the source, {} on the target, {} missing, {} extra, {} duplicates",
+            "verdict: {}: {} on the source, {} on the target, {} missing, {} extra, {} duplicates, {} changed",
             self.verdict(),
             records(totals.source.record_count),
             totals.target.record_count,
             totals.missing,
             totals.extra,
             totals.duplicates,
+            totals.changed,
         )
     }
 }
@@ -52,15 +55,37 @@ impl Display for Verdict {
 }
 
 fn topic_lines(topic: &TopicReport, all_partitions: bool, lines: &mut Vec<Line>) {
-    lines.push(row(topic.topic.clone(), &topic.totals(), topic.verdict()));
+    lines.push(row(title(&topic.topic), &topic.totals(), topic.verdict()));
     for partition in &topic.partitions {
         if all_partitions || partition.verdict() != Verdict::Complete {
             let name = format!("  partition {}", partition.partition);
             lines.push(row(name, partition, partition.verdict()));
+            lines.extend(examples(partition).map(|example| Line::Note(format!("    {example}"))));
         }
     }
     let notes = notes(topic).into_iter();
     lines.extend(notes.map(|note| Line::Note(format!("  note: {note}"))));
+}
+
+fn title(topic: &TopicPair) -> String {
+    if topic.source == topic.target { topic.source.clone() } else { format!("{} -> {}", topic.source, topic.target) }
+}
+
+/// A line for each kind of difference that there is, with the offsets of its first records.
+fn examples(report: &PartitionReport) -> impl Iterator<Item = String> {
+    let offsets = |offsets: &[i64]| offsets.iter().map(i64::to_string).collect::<Vec<_>>();
+    let pair = |changed: &Changed| format!("{}/{}", changed.source_offset, changed.target_offset);
+    let examples = &report.examples;
+    let kinds = [
+        ("missing, source", report.missing, offsets(&examples.missing)),
+        ("extra, target", report.extra, offsets(&examples.extra)),
+        ("duplicates, target", report.duplicates, offsets(&examples.duplicates)),
+        ("changed, source/target", report.changed, examples.changed.iter().map(pair).collect()),
+    ];
+    kinds.into_iter().filter(|(_, _, offsets)| !offsets.is_empty()).map(|(kind, count, offsets)| {
+        let more = if count > offsets.len() as u64 { ", ..." } else { "" };
+        format!("{kind} offsets: {}{more}", offsets.join(", "))
+    })
 }
 
 fn row(name: String, report: &PartitionReport, verdict: Verdict) -> Line {
@@ -71,6 +96,7 @@ fn row(name: String, report: &PartitionReport, verdict: Verdict) -> Line {
         report.missing.to_string(),
         report.extra.to_string(),
         report.duplicates.to_string(),
+        report.changed.to_string(),
         digests(&report.source, &report.target),
         verdict.to_string(),
     ])
@@ -100,15 +126,21 @@ fn notes(topic: &TopicReport) -> Vec<String> {
         notes.push("compacted: the last value of each key is compared".to_owned());
     }
     let totals = topic.totals();
-    for (side, content) in [("source", totals.source), ("target", totals.target)] {
-        if content.undecided > 0 {
-            notes.push(format!(
-                "{} offsets on the {side} are behind an open transaction and were not compared",
-                content.undecided
-            ));
-        }
+    notes.extend(side_notes("source", "target", totals.source));
+    notes.extend(side_notes("target", "source", totals.target));
+    if totals.unexplained > 0 {
+        notes.push(format!("{} of the differences were too many to be explained", totals.unexplained));
     }
     notes
+}
+
+fn side_notes(side: &str, other: &str, content: Content) -> impl Iterator<Item = String> {
+    let notes = [
+        (content.undecided, format!("offsets on the {side} are behind an open transaction and were not compared")),
+        (content.behind, format!("records of the {other} came to the {side} after verify had begun")),
+        (content.expired, format!("records of the {other} are older than what retention left on the {side}")),
+    ];
+    notes.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}"))
 }
 
 fn write_lines(f: &mut Formatter<'_>, lines: &[Line]) -> fmt::Result {
@@ -168,7 +200,7 @@ mod tests {
 
     fn topic(name: &str, partitions: Vec<PartitionReport>) -> TopicReport {
         TopicReport {
-            topic: name.to_owned(),
+            topic: TopicPair::same(name),
             basis: Basis::EveryRecord,
             source_partitions: Some(partitions.len()),
             target_partitions: Some(partitions.len()),
@@ -186,14 +218,29 @@ mod tests {
         let report = Report { topics };
         assert_eq!(report.verdict(), Verdict::Different);
         let expected = "\
-topic          source  target  missing  extra  duplicates  digest            verdict
-orders             17      16        1      0           0  0000000000000000  different
-  partition 1      12      11        1      0           0  0000000000000000  different
-bills               1       3        0      0           2  0000000000000000  complete with duplicates
-  partition 0       1       3        0      0           2  0000000000000000  complete with duplicates
-calm                1       1        0      0           0  0000000000000000  complete
-verdict: different: 19 records on the source, 20 on the target, 1 missing, 0 extra, 2 duplicates";
+topic          source  target  missing  extra  duplicates  changed  digest            verdict
+orders             17      16        1      0           0        0  0000000000000000  different
+  partition 1      12      11        1      0           0        0  0000000000000000  different
+bills               1       3        0      0           2        0  0000000000000000  complete with duplicates
+  partition 0       1       3        0      0           2        0  0000000000000000  complete with duplicates
+calm                1       1        0      0           0        0  0000000000000000  complete
+verdict: different: 19 records on the source, 20 on the target, 1 missing, 0 extra, 2 duplicates, 0 changed";
         assert_eq!(report.to_string(), expected);
+    }
+
+    #[test]
+    fn examples_stand_below_their_partition() {
+        let mut orders = topic("orders", vec![partition(0, 12, 11)]);
+        orders.topic.target = "copies".into();
+        let found = &mut orders.partitions[0];
+        (found.missing, found.changed) = (2, 1);
+        found.examples.missing = vec![3];
+        found.examples.changed = vec![Changed { source_offset: 8, target_offset: 9 }];
+        let text = Report { topics: vec![orders] }.to_string();
+        assert!(text.contains("\norders -> copies "), "{text}");
+        assert!(text.contains("\n    missing, source offsets: 3, ...\n"), "{text}");
+        assert!(text.contains("\n    changed, source/target offsets: 8/9\n"), "{text}");
+        assert!(!text.contains("extra, target"), "{text}");
     }
 
     #[test]
@@ -202,11 +249,15 @@ verdict: different: 19 records on the source, 20 on the target, 1 missing, 0 ext
         orders.target_partitions = Some(3);
         orders.basis = Basis::LastPerKey;
         orders.partitions[0].target.undecided = 4;
+        orders.partitions[0].target.behind = 5;
+        orders.partitions[0].source.expired = 6;
         let text = Report { topics: vec![orders] }.to_string();
         assert!(text.contains("  partition 0"), "a small single topic shows all: {text}");
         assert!(text.contains("note: 1 partitions on the source, 3 on the target"));
         assert!(text.contains("note: compacted"));
         assert!(text.contains("note: 4 offsets on the target are behind an open transaction"));
+        assert!(text.contains("note: 5 records of the source came to the target after"));
+        assert!(text.contains("note: 6 records of the target are older than what retention left on the source"));
         assert!(text.contains("verdict: complete: 2 records"));
     }
 
