@@ -45,6 +45,8 @@ pub struct ShareSource {
     arrivals: mpsc::Receiver<Arrival>,
     known: Vec<TopicInfo>,
     paused: BTreeSet<TopicPartition>,
+    /// Assigned partitions that nobody leads.
+    leaderless: BTreeSet<TopicPartition>,
     refresh_at: Instant,
     /// Whether readers are to be told about their partitions anew.
     changed: bool,
@@ -88,6 +90,7 @@ impl ShareSource {
             arrivals,
             known: vec![],
             paused: BTreeSet::new(),
+            leaderless: BTreeSet::new(),
             refresh_at: Instant::now(),
             changed: true,
         }
@@ -108,6 +111,7 @@ impl ShareSource {
         let names: HashMap<Uuid, Arc<str>> =
             self.known.iter().map(|topic| (topic.id, topic.name.as_str().into())).collect();
         let mut led: BTreeMap<i32, BTreeSet<Key>> = self.readers.keys().map(|node| (*node, BTreeSet::new())).collect();
+        let mut leaderless = BTreeSet::new();
         for (topic, partition) in assigned {
             match self.leader((topic, partition)) {
                 Some(_) if self.is_paused(&names, (topic, partition)) => {}
@@ -115,12 +119,30 @@ impl ShareSource {
                     led.entry(node).or_default().insert((topic, partition));
                 }
                 // A topic or leader that is not known yet: ask soon.
-                None => self.refresh_soon(),
+                None => {
+                    let at = names.get(&topic).map(|name| TopicPartition { topic: name.clone(), partition });
+                    leaderless.extend(at);
+                    self.refresh_soon();
+                }
             }
         }
+        self.tell_of_leaderless(leaderless);
         for (node, partitions) in led {
             self.tell(node, partitions, &names);
         }
+    }
+
+    /// A partition that nobody leads is fetched by nobody, so that no reader tells of it.
+    fn tell_of_leaderless(&mut self, leaderless: BTreeSet<TopicPartition>) {
+        let health = &self.context.health;
+        for at in &leaderless {
+            health
+                .trouble(format_args!("source leader of {at}"), "the cluster knows none: nothing is acquired from it");
+        }
+        for at in self.leaderless.difference(&leaderless) {
+            health.well(format_args!("source leader of {at}"));
+        }
+        self.leaderless = leaderless;
     }
 
     async fn refresh(&mut self) {
