@@ -64,27 +64,30 @@ impl Spot {
 
     /// The fetch does not wait any more.
     pub fn leave(&self) {
-        self.change(|taken| !std::mem::take(&mut taken.awaited).is_empty());
+        self.change(|taken| taken.awaited.clear());
     }
 
     /// The partitions of which the reader holds records.
     pub fn hold(&self, held: BTreeSet<Key>) {
-        self.change(|taken| {
-            let is_new = taken.held != held;
-            taken.held = held;
-            is_new
-        });
+        self.change(|taken| taken.held = held);
     }
 
-    /// Waits until something has changed since the last [`park`](Self::park).
+    /// Waits until a partition has become free since the last [`park`](Self::park).
     pub async fn changed(&mut self) {
         // The sender lives in the parking that this spot belongs to.
         let _ = self.changes.changed().await;
     }
 
-    fn change(&self, change: impl FnOnce(&mut Taken) -> bool) {
-        let has_changed = self.parking.lock().get_mut(&self.number).is_some_and(change);
-        if has_changed {
+    /// Tells the others only of what becomes free: a fetch for what was just taken would bring nothing, and a worker that is killed
+    /// in that moment would leave it behind.
+    fn change(&self, change: impl FnOnce(&mut Taken)) {
+        let mut spots = self.parking.lock();
+        let Some(taken) = spots.get_mut(&self.number) else { return };
+        let before: Vec<Key> = taken.held.union(&taken.awaited).copied().collect();
+        change(taken);
+        let is_freed = before.iter().any(|key| !taken.held.contains(key) && !taken.awaited.contains(key));
+        drop(spots);
+        if is_freed {
             self.parking.changes.send_replace(());
         }
     }
@@ -124,12 +127,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_may_not_wait_is_told_of_each_change() {
+    async fn who_may_not_wait_is_told_when_something_becomes_free() {
         let parking = Parking::default();
         let (a, mut b) = (parking.spot(), parking.spot());
         a.hold(keys(&[1]));
         assert!(!b.park(&keys(&[1])));
-        a.hold(keys(&[]));
+        a.hold(keys(&[1, 2]));
+        assert!(!b.changes.has_changed().unwrap(), "what is taken is nothing to look for");
+        a.hold(keys(&[2]));
         b.changed().await;
         assert!(b.park(&keys(&[1])));
     }

@@ -279,11 +279,12 @@ impl Reader {
         let wait = if self.spot.park(self.session.wanted()) { FETCH_WAIT } else { Duration::ZERO };
         let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
-        let reply = self.exchange_fetch(&connection, &request).await;
-        self.spot.leave();
-        let reply = reply?;
+        let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|_| self.spot.leave())?;
         self.session.on_fetched();
         let arrival = self.receive(reply, asked_at);
+        // In this order: between the two, another reader would take the partitions for free.
+        self.spot.hold(self.session.held());
+        self.spot.leave();
         if arrival.parcels.is_empty() && wait.is_zero() {
             self.idle_until = Instant::now() + FETCH_PAUSE;
         }
