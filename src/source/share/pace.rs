@@ -27,9 +27,10 @@ impl Pace {
         }
     }
 
-    /// `MaxBytes` of the next fetch: a quarter more than the windows of all partitions, within the lane's budget.
+    /// `MaxBytes` of the next fetch: twice the windows of all partitions, within the lane's budget. A broker rounds a window up to
+    /// whole batches, and gives each partition its share of the bytes: with less, the last batch of a window would not fit.
     pub fn bytes_max(&self, budget: usize, partitions: usize) -> usize {
-        let window = |bytes: f64| (f64::from(self.record_locks) * partitions as f64 * bytes * 1.25) as usize;
+        let window = |bytes: f64| (f64::from(self.record_locks) * partitions as f64 * bytes * 2.0) as usize;
         let wanted = self.bytes_per_record.map_or(FETCH_BYTES_START, window);
         wanted.max(FETCH_BYTES_MIN).min(budget.max(1))
     }
@@ -44,10 +45,10 @@ mod tests {
         let mut pace = Pace::new(4000);
         assert_eq!(pace.bytes_max(64 << 20, 4), FETCH_BYTES_START);
         pace.on_fetched(1000, 100_000);
-        assert_eq!(pace.bytes_max(64 << 20, 4), 2_000_000);
-        assert_eq!(pace.bytes_max(64 << 20, 1), 500_000);
+        assert_eq!(pace.bytes_max(64 << 20, 4), 3_200_000);
+        assert_eq!(pace.bytes_max(64 << 20, 1), 800_000);
         assert_eq!(pace.bytes_max(1000, 4), 1000);
         pace.on_fetched(0, 0);
-        assert_eq!(pace.bytes_max(64 << 20, 4), 2_000_000);
+        assert_eq!(pace.bytes_max(64 << 20, 4), 3_200_000);
     }
 }

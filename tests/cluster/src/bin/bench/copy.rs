@@ -37,11 +37,15 @@ struct Look {
     acknowledged: u64,
 }
 
-/// Copies the topic of `work` through a new share group to a target that lacks it, verifies the copy, and deletes it.
+/// Copies the topic of `work` through a new share group to a target that lacks it, and deletes the copy after `look_at` has seen it.
 ///
-/// The clock runs from the first acquired record to the last acknowledged one. Returns the cost, and how long verify took.
-/// Errors: any record is missing or doubled, or the copy took too long.
-pub(crate) fn copy(binary: &Path, pair: &Pair, work: &Work) -> anyhow::Result<(Cost, Duration)> {
+/// The clock runs from the first acquired record to the last acknowledged one. Returns the cost, and what `look_at` has found.
+/// Errors: the copy took too long, or those of `look_at`.
+pub(crate) fn copy<T>(
+    (binary, pair): (&Path, &Pair),
+    work: &Work,
+    look_at: impl FnOnce(&Worker) -> anyhow::Result<T>,
+) -> anyhow::Result<(Cost, T)> {
     let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new() };
     let mut worker = Worker::start(binary, pair, &flow)?;
     worker.wait_for("/live")?;
@@ -52,13 +56,19 @@ pub(crate) fn copy(binary: &Path, pair: &Pair, work: &Work) -> anyhow::Result<(C
         cpu_seconds_whole: end.cpu_seconds,
         peak_bytes: worker.peak_rss_bytes()?,
     };
+    let found = look_at(&worker)?;
+    worker.end()?;
+    pair.target.delete_topic(work.topic)?;
+    Ok((cost, found))
+}
+
+/// Compares every record of a copy with its original; returns how long that took. Errors: any is missing or doubled.
+pub(crate) fn verify(binary: &Path, worker: &Worker, work: &Work) -> anyhow::Result<Duration> {
     let verification = Verification::run(binary, &worker.config())?;
     if !verification.is_exact() || verification.source != work.load.records {
         bail!("{} records were loaded:\n{}", work.load.records, verification.report);
     }
-    worker.end()?;
-    pair.target.delete_topic(work.topic)?;
-    Ok((cost, verification.elapsed))
+    Ok(verification.elapsed)
 }
 
 /// The last look before the first record was acquired, and the first one after the last was acknowledged.

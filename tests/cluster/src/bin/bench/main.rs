@@ -15,7 +15,7 @@ use clap::Parser;
 use cluster::load::produce;
 use cluster::{Pair, Spec, built_beside};
 
-use copy::{Cost, copy};
+use copy::{Cost, copy, verify};
 use mirror::mirror;
 use work::Work;
 
@@ -25,8 +25,8 @@ const PARTITIONS: i32 = 4;
 /// Heap of each broker, in MiB.
 const BROKER_HEAP_MB: u32 = 1024;
 
-/// How often the warm-up is copied: a fresh JVM serves at a third of the speed of a warm one.
-const WARM_UP_RUNS: u32 = 10;
+/// How often each warm-up is copied. A fresh JVM serves at a third of the speed of a warm one, and compiles for a minute.
+const WARM_UP_RUNS: u32 = 15;
 
 /// Measures sharebridge between two real Kafka clusters on this machine.
 #[derive(Debug, Parser)]
@@ -74,33 +74,41 @@ fn measure(options: &Options) -> anyhow::Result<()> {
     let spec = |name| Spec { heap_mb: BROKER_HEAP_MB, ..Spec::named(name) };
     let pair = Pair::start(spec("bench-source"), spec("bench-target"))?;
     let bench = Bench { binary, pair, has_mirror: options.mirrormaker };
-    bench.runs(&Work::warm_up(), WARM_UP_RUNS)?;
+    for work in Work::warm_ups() {
+        bench.with_load(&work, WARM_UP_RUNS, || bench.warm_up(&work))?;
+    }
     println!("{}", table::head(options.mirrormaker));
     for work in Work::all(options.records_factor) {
-        let runs = bench.runs(&work, options.runs)?;
+        let runs = bench.with_load(&work, options.runs, || bench.run(&work))?;
         println!("{}", table::row(&work, &runs));
     }
     Ok(())
 }
 
 impl Bench {
-    /// Loads the topic of `work` once and copies it `count` times.
-    fn runs(&self, work: &Work, count: u32) -> anyhow::Result<Vec<Run>> {
+    /// Loads the topic of `work` once, for `count` runs.
+    fn with_load<T>(&self, work: &Work, count: u32, run: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
         let source = &self.pair.source;
         source.create_topic(work.topic, PARTITIONS, &[])?;
         let produced = produce(source.bootstrap(), work.topic, &work.load)?;
         eprintln!("bench: {}: loaded in {:.1} s", work.name, produced.elapsed.as_secs_f64());
         let run = |number| {
             eprintln!("bench: {}: run {number} of {count}", work.name);
-            self.run(work).with_context(|| format!("{}, run {number}", work.name))
+            run().with_context(|| format!("{}, run {number}", work.name))
         };
-        let runs = (1..=count).map(run).collect::<anyhow::Result<Vec<Run>>>()?;
+        let runs = (1..=count).map(run).collect::<anyhow::Result<Vec<T>>>()?;
         source.delete_topic(work.topic)?;
         Ok(runs)
     }
 
+    /// A copy whose result nobody looks at: only measured copies are verified.
+    fn warm_up(&self, work: &Work) -> anyhow::Result<()> {
+        copy((&self.binary, &self.pair), work, |_| Ok(()))?;
+        Ok(())
+    }
+
     fn run(&self, work: &Work) -> anyhow::Result<Run> {
-        let (copy, verify) = copy(&self.binary, &self.pair, work)?;
+        let (copy, verify) = copy((&self.binary, &self.pair), work, |worker| verify(&self.binary, worker, work))?;
         eprintln!("bench: {}: {:.2} s", work.name, copy.wall.as_secs_f64());
         let mirror = self.has_mirror.then(|| mirror(&self.pair, work)).transpose()?;
         if let Some(mirror) = &mirror {
