@@ -170,14 +170,8 @@ pub(crate) fn mortal_pair() -> MutexGuard<'static, Pair> {
     static PAIR: OnceLock<Mutex<Pair>> = OnceLock::new();
     let start = || Mutex::new(Pair::start(Spec::named("mortal-source"), Spec::named("mortal-target")).unwrap());
     let pair = PAIR.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner);
-    for cluster in [&pair.source, &pair.target] {
-        // A test that failed may have left them in any state.
-        if cluster.resume().is_ok() {
-            cluster.wait_ready().unwrap();
-        } else {
-            cluster.start_again().unwrap();
-        }
-    }
+    // A test that failed may have left them in any state.
+    [&pair.source, &pair.target].into_iter().for_each(|cluster| cluster.recover().unwrap());
     pair
 }
 

@@ -20,38 +20,41 @@ pub(crate) const ADMIN_DEADLINE: Duration = Duration::from_secs(30);
 const METADATA_DEADLINE: Duration = Duration::from_millis(500);
 
 impl Cluster {
-    /// Waits until all brokers are known to each other and answer.
+    /// Waits until all brokers answer, each knows of all others, and every replica is in sync.
     ///
-    /// Errors: one of them ended, or [`READY_DEADLINE`] passed; both with the end of the log.
+    /// Errors: a node ended, or [`READY_DEADLINE`] passed; both with the end of the log.
     pub fn wait_ready(&self) -> anyhow::Result<()> {
-        let admin = self.admin()?;
         let deadline = Instant::now() + READY_DEADLINE;
-        loop {
-            self.brokers().iter().try_for_each(|broker| broker.check_running())?;
-            let answer = admin.inner().fetch_metadata(None, METADATA_DEADLINE);
-            match answer {
-                Ok(metadata) if metadata.brokers().len() == self.brokers().len() => return Ok(()),
-                answer if Instant::now() >= deadline => {
-                    let brokers = answer.map(|metadata| metadata.brokers().len());
-                    bail!("not ready in {READY_DEADLINE:?}, brokers: {brokers:?}\n{}", self.log_tail());
-                }
-                _ => std::thread::sleep(crate::proc::POLL),
+        let brokers = self.brokers().len();
+        while !self.is_seen_by_all(None, |metadata| metadata.brokers().len() == brokers && is_in_sync(metadata))? {
+            self.nodes().try_for_each(|node| node.check_running())?;
+            if Instant::now() >= deadline {
+                bail!("not ready in {READY_DEADLINE:?}\n{}", self.log_tail());
             }
+            std::thread::sleep(crate::proc::POLL);
         }
+        Ok(())
     }
 
     /// Creates a topic with one replica, or three from three brokers on; returns when all partitions have leaders.
     pub fn create_topic(&self, name: &str, partitions: i32, config: &[(&str, &str)]) -> anyhow::Result<()> {
         let replicas = i32::try_from(self.brokers().len().min(3))?;
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(replicas));
-        for (key, value) in config {
-            topic = topic.set(key, value);
-        }
-        let admin = self.admin()?;
-        let results = block_on(admin.create_topics([&topic], &options()))?;
+        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(replicas));
+        self.create(config.iter().fold(topic, |topic, (key, value)| topic.set(key, value)))
+    }
+
+    /// Creates a topic whose replicas are told: for each partition the ids of its brokers, the leader first.
+    pub fn create_topic_at(&self, name: &str, replicas: &[&[i32]]) -> anyhow::Result<()> {
+        let partitions = i32::try_from(replicas.len())?;
+        self.create(NewTopic::new(name, partitions, TopicReplication::Variable(replicas)))
+    }
+
+    fn create(&self, topic: NewTopic<'_>) -> anyhow::Result<()> {
+        let (name, partitions) = (topic.name, topic.num_partitions);
+        let results = block_on(self.admin()?.create_topics([&topic], &options()))?;
         accept(results).with_context(|| format!("creating the topic {name}"))?;
         let deadline = Instant::now() + ADMIN_DEADLINE;
-        while !is_led(&admin.inner().fetch_metadata(Some(name), METADATA_DEADLINE)?, partitions) {
+        while !self.is_seen_by_all(Some(name), |metadata| is_led(metadata, partitions))? {
             if Instant::now() >= deadline {
                 bail!("the topic {name} has no leaders after {ADMIN_DEADLINE:?}");
             }
@@ -96,15 +99,30 @@ impl Cluster {
         Ok(())
     }
 
-    fn admin(&self) -> anyhow::Result<AdminClient<DefaultClientContext>> {
-        // Reconnects quickly: brokers are near and may just be starting.
-        let client = ClientConfig::new()
-            .set("bootstrap.servers", self.bootstrap())
-            .set("reconnect.backoff.ms", "20")
-            .set("reconnect.backoff.max.ms", "200")
-            .create()?;
-        Ok(client)
+    /// Whether every broker, asked for itself, answers as it should. Each is asked anew: a client that knows the others asks any.
+    fn is_seen_by_all(&self, topic: Option<&str>, is_seen: impl Fn(&Metadata) -> bool) -> anyhow::Result<bool> {
+        for address in self.bootstrap().split(',') {
+            let answer = admin(address)?.inner().fetch_metadata(topic, METADATA_DEADLINE);
+            if !answer.is_ok_and(|metadata| is_seen(&metadata)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
+
+    pub(crate) fn admin(&self) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+        admin(self.bootstrap())
+    }
+}
+
+fn admin(bootstrap: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+    // Reconnects quickly: brokers are near and may just be starting.
+    let client = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("reconnect.backoff.ms", "20")
+        .set("reconnect.backoff.max.ms", "200")
+        .create()?;
+    Ok(client)
 }
 
 fn options() -> AdminOptions {
@@ -116,6 +134,11 @@ fn accept<T>(
     results: impl IntoIterator<Item = Result<T, (String, rdkafka::types::RDKafkaErrorCode)>>,
 ) -> anyhow::Result<()> {
     results.into_iter().try_for_each(|result| result.map(drop).map_err(|(name, code)| anyhow!("{name}: {code}")))
+}
+
+fn is_in_sync(metadata: &Metadata) -> bool {
+    let mut partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
+    partitions.all(|partition| partition.isr().len() == partition.replicas().len())
 }
 
 fn is_led(metadata: &Metadata, partitions: i32) -> bool {

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use rustix::process::Signal;
 
 use crate::folder::{Folder, tail};
-use crate::kafka::Kafka;
+use crate::kafka::{Jvm, Kafka};
 use crate::proc;
 
 /// How long an ordered shutdown may take before the broker is killed.
@@ -18,14 +18,14 @@ pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(20);
 /// How much of a broker's log goes into an error message.
 pub(crate) const LOG_TAIL_BYTES_MAX: usize = 8 * 1024;
 
-/// One node of a [`Cluster`](crate::Cluster): broker and controller in one JVM.
+/// One node of a [`Cluster`](crate::Cluster): broker, controller, or both in one JVM.
 ///
 /// It may be down for a while; data, ports and log file stay.
 #[derive(Debug)]
 pub struct Broker {
     folder: Arc<Folder>,
     kafka: Kafka,
-    heap_mb: u32,
+    jvm: Jvm,
     properties: PathBuf,
     log: PathBuf,
     /// `None` while the broker is down.
@@ -34,9 +34,9 @@ pub struct Broker {
 
 impl Broker {
     /// A broker with the server.properties `properties`, formatted but not started.
-    pub(crate) fn new(folder: Arc<Folder>, kafka: Kafka, heap_mb: u32, properties: PathBuf) -> Self {
+    pub(crate) fn new(folder: Arc<Folder>, kafka: Kafka, jvm: Jvm, properties: PathBuf) -> Self {
         let log = properties.with_extension("log");
-        Self { folder, kafka, heap_mb, properties, log, process: Mutex::new(None) }
+        Self { folder, kafka, jvm, properties, log, process: Mutex::new(None) }
     }
 
     /// Starts the process, which answers some seconds later: see [`Cluster::wait_ready`](crate::Cluster::wait_ready).
@@ -47,7 +47,7 @@ impl Broker {
         if process.is_some() {
             bail!("{} is running already", self.properties.display());
         }
-        let mut java = self.kafka.java("kafka.Kafka", self.heap_mb);
+        let mut java = self.kafka.java("kafka.Kafka", self.jvm);
         java.arg(&self.properties);
         *process = Some(self.folder.spawn(java, &self.log)?);
         Ok(())

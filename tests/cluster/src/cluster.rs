@@ -7,14 +7,21 @@ use anyhow::{Context, bail};
 
 use crate::broker::{Broker, LOG_TAIL_BYTES_MAX};
 use crate::folder::{Folder, tail};
-use crate::kafka::Kafka;
-use crate::{ports, properties};
+use crate::kafka::{Jvm, Kafka, TOOL};
+use crate::ports;
+use crate::properties::{Node, Ports, server};
 
 /// Starts that may fail because another process took a port between our look and the broker's bind.
 pub(crate) const START_TRIES_MAX: usize = 3;
 
-/// Heap of a command line tool, in MiB.
-const TOOL_HEAP_MB: u32 = 256;
+/// What three brokers on a small machine save: memory for threads, buffers and the log cleaner that tests do not need.
+const SPARING: [(&str, &str); 5] = [
+    ("num.network.threads", "2"),
+    ("num.io.threads", "4"),
+    ("background.threads", "4"),
+    ("group.coordinator.threads", "1"),
+    ("log.cleaner.dedupe.buffer.size", "4194304"),
+];
 
 /// What [`Cluster::start`] shall start.
 #[derive(Debug, Clone)]
@@ -23,14 +30,14 @@ pub struct Spec {
     pub name: String,
     /// A Kafka version that `scripts/setup` has fetched.
     pub version: String,
-    /// Nodes, each of them broker and controller; from 3 on, internal topics have 3 replicas.
+    /// Brokers. One is its own controller, several have one in a node of its own; from 3 on, topics have 3 replicas.
     pub brokers: usize,
     /// Broker properties, over those that suit tests.
     pub overrides: Vec<(String, String)>,
     /// Feature levels to format with, over those of a fresh cluster, such as `("transaction.version", 1)`.
     pub features: Vec<(String, u16)>,
-    /// Heap of each node, in MiB.
-    pub heap_mb: u32,
+    /// Each node.
+    pub jvm: Jvm,
 }
 
 impl Spec {
@@ -42,8 +49,14 @@ impl Spec {
             brokers: 1,
             overrides: Vec::new(),
             features: Vec::new(),
-            heap_mb: 512,
+            jvm: Jvm { heap_mb: 512, is_thrifty: false },
         }
+    }
+
+    /// Three brokers of the newest Kafka that we know, small ones.
+    pub fn three(name: &str) -> Self {
+        let overrides = SPARING.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        Self { brokers: 3, overrides, jvm: Jvm { heap_mb: 320, is_thrifty: true }, ..Self::named(name) }
     }
 
     /// Sets a broker property.
@@ -61,6 +74,8 @@ pub struct Cluster {
     kafka: Kafka,
     // Before the folder: brokers die first, so that nobody writes while the folder is removed.
     brokers: Vec<Broker>,
+    /// `None` where the only broker is the controller.
+    controller: Option<Broker>,
     folder: Arc<Folder>,
 }
 
@@ -88,22 +103,21 @@ impl Cluster {
     fn format(spec: &Spec) -> anyhow::Result<Self> {
         let kafka = Kafka::locate(&spec.version)?;
         let folder = Arc::new(Folder::create(&spec.name)?);
-        let free = ports::free(2 * spec.brokers)?;
-        let ports: Vec<(u16, u16)> = free.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        let bootstrap: Vec<String> = ports.iter().map(|(broker, _)| format!("127.0.0.1:{broker}")).collect();
+        let mut free = ports::free(spec.brokers + 1)?;
+        let ports = Ports { controller: free.remove(0), brokers: free };
         let mut paths = Vec::new();
-        for id in 1..=spec.brokers {
+        for id in 1..=ports.controller_id() {
             let data = folder.path().join(format!("data-{id}"));
-            let text =
-                properties::server(&properties::Node { id, ports: &ports, data: &data, overrides: &spec.overrides });
-            let path = folder.path().join(format!("broker-{id}.properties"));
-            std::fs::write(&path, text)?;
+            let path = folder.path().join(format!("node-{id}.properties"));
+            std::fs::write(&path, server(&Node { id, ports: &ports, data: &data, overrides: &spec.overrides }))?;
             paths.push(path);
         }
         format_nodes(&kafka, &folder, spec, &paths)?;
-        let new = |path| Broker::new(Arc::clone(&folder), kafka.clone(), spec.heap_mb, path);
-        let brokers = paths.into_iter().map(new).collect();
-        Ok(Self { bootstrap: bootstrap.join(","), kafka, brokers, folder })
+        let new = |path| Broker::new(Arc::clone(&folder), kafka.clone(), spec.jvm, path);
+        let mut brokers: Vec<Broker> = paths.into_iter().map(new).collect();
+        let controller = brokers.drain(spec.brokers..).next();
+        let addresses: Vec<String> = ports.brokers.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        Ok(Self { bootstrap: addresses.join(","), kafka, brokers, controller, folder })
     }
 
     /// `host:port` of every broker, joined by commas.
@@ -111,47 +125,69 @@ impl Cluster {
         &self.bootstrap
     }
 
-    /// The nodes; node.id is the position plus 1.
+    /// The brokers; node.id is the position plus 1.
     pub fn brokers(&self) -> &[Broker] {
         &self.brokers
     }
 
-    /// Starts the brokers that are down, with their old data and ports; returns when the cluster answers.
+    /// The broker with the node.id `id`.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn broker(&self, id: i32) -> &Broker {
+        let position = usize::try_from(id - 1).expect("ids of brokers begin with 1");
+        &self.brokers[position]
+    }
+
+    /// The brokers, then the controller where it has a node of its own.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Broker> {
+        self.brokers.iter().chain(&self.controller)
+    }
+
+    /// Starts the nodes that are down, with their old data and ports; returns when the cluster answers.
     pub fn start_again(&self) -> anyhow::Result<()> {
-        for broker in self.brokers.iter().filter(|broker| broker.pid().is_none()) {
-            broker.start()?;
+        for node in self.nodes().filter(|node| node.pid().is_none()) {
+            node.start()?;
         }
         self.wait_ready()
     }
 
-    /// Shuts all brokers down in order (SIGTERM); returns when they are down.
+    /// Brings all nodes back, whether they are down or suspended; returns when the cluster answers.
+    pub fn recover(&self) -> anyhow::Result<()> {
+        self.nodes().filter(|node| node.pid().is_some()).try_for_each(Broker::resume)?;
+        self.start_again()
+    }
+
+    /// Shuts all nodes down in order (SIGTERM); returns when they are down.
     pub fn stop(&self) -> anyhow::Result<()> {
-        // All at once, then one by one: a node that waits for its peers must not wait alone.
+        // All brokers at once: one that waits for its peers must not wait alone. They hand over to the controller, so it goes last.
         let running: Vec<&Broker> = self.brokers.iter().filter(|broker| broker.pid().is_some()).collect();
         running.iter().try_for_each(|broker| broker.terminate())?;
-        running.iter().try_for_each(|broker| broker.stop())
+        running.iter().try_for_each(|broker| broker.stop())?;
+        self.controller.iter().filter(|controller| controller.pid().is_some()).try_for_each(Broker::stop)
     }
 
-    /// Kills all brokers (SIGKILL); returns when they are down.
+    /// Kills all nodes (SIGKILL); returns when they are down.
     pub fn kill(&self) -> anyhow::Result<()> {
-        self.brokers.iter().try_for_each(Broker::kill)
+        self.nodes().try_for_each(Broker::kill)
     }
 
-    /// Stops all brokers from running (SIGSTOP): connections stay open and nobody answers.
+    /// Stops all nodes from running (SIGSTOP): connections stay open and nobody answers.
     pub fn suspend(&self) -> anyhow::Result<()> {
-        self.brokers.iter().try_for_each(Broker::suspend)
+        self.nodes().try_for_each(Broker::suspend)
     }
 
-    /// Lets suspended brokers run on (SIGCONT).
+    /// Lets suspended nodes run on (SIGCONT).
     pub fn resume(&self) -> anyhow::Result<()> {
-        self.brokers.iter().try_for_each(Broker::resume)
+        self.nodes().try_for_each(Broker::resume)
     }
 
-    /// The end of each broker's log.
+    /// The end of each node's log.
     pub fn log_tail(&self) -> String {
         let mut text = String::new();
-        for broker in &self.brokers {
-            let log = broker.log();
+        for node in self.nodes() {
+            let log = node.log();
             writeln!(text, "{}:\n{}", log.display(), tail(log, LOG_TAIL_BYTES_MAX)).expect("a String takes all");
         }
         text
@@ -162,7 +198,7 @@ impl Cluster {
     ///
     /// Errors: the tool failed, with all that it said.
     pub fn tool(&self, main_class: &str, args: &[&str]) -> anyhow::Result<String> {
-        let mut java = self.kafka.java(main_class, TOOL_HEAP_MB);
+        let mut java = self.kafka.java(main_class, TOOL);
         java.current_dir(self.folder.path()).args(["--bootstrap-server", &self.bootstrap]).args(args);
         let output = java.output().with_context(|| format!("running {main_class}"))?;
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -180,7 +216,7 @@ fn format_nodes(kafka: &Kafka, folder: &Folder, spec: &Spec, paths: &[PathBuf]) 
     let log = folder.path().join("format.log");
     let mut running: Vec<Child> = Vec::new();
     for path in paths {
-        let mut java: Command = kafka.java("kafka.tools.StorageTool", TOOL_HEAP_MB);
+        let mut java: Command = kafka.java("kafka.tools.StorageTool", TOOL);
         java.args(["format", "-t", &id, "-c"]).arg(path);
         for (feature, level) in &spec.features {
             java.args(["--feature", &format!("{feature}={level}")]);

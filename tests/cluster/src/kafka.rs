@@ -9,6 +9,18 @@ const LOG4J: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/log4j2.xml");
 /// The version of MirrorMaker that `scripts/setup mirrormaker` fetches.
 const MIRRORMAKER_VERSION: &str = "4.3.1";
 
+/// How a JVM runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jvm {
+    /// Largest heap, in MiB.
+    pub heap_mb: u32,
+    /// Whether it starts with little processor time and runs slower for it: the simple compiler, one thread for garbage.
+    pub is_thrifty: bool,
+}
+
+/// A command line tool, which ends within a second or two.
+pub(crate) const TOOL: Jvm = Jvm { heap_mb: 256, is_thrifty: true };
+
 /// The jars of one Kafka version, as `scripts/setup` cached them.
 #[derive(Debug, Clone)]
 pub(crate) struct Kafka {
@@ -37,12 +49,15 @@ impl Kafka {
         Ok(Self { jars })
     }
 
-    /// A Java command that runs `main_class` with at most `heap_mb` MiB of heap.
+    /// A Java command that runs `main_class`.
     ///
     /// Its temporary files go to its working directory.
-    pub(crate) fn java(&self, main_class: &str, heap_mb: u32) -> Command {
+    pub(crate) fn java(&self, main_class: &str, jvm: Jvm) -> Command {
         let mut java = Command::new("java");
-        java.arg(format!("-Xmx{heap_mb}m"))
+        if jvm.is_thrifty {
+            java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+        }
+        java.arg(format!("-Xmx{}m", jvm.heap_mb))
             .arg(format!("-Dlog4j2.configurationFile={LOG4J}"))
             // Both keep a killed JVM from leaving files in /tmp: its native libraries and its counters.
             .args(["-Djava.io.tmpdir=.", "-XX:-UsePerfData"])

@@ -4,11 +4,11 @@ use std::process::Child;
 use anyhow::bail;
 
 use crate::folder::{Folder, tail};
-use crate::kafka::Kafka;
+use crate::kafka::{Jvm, Kafka};
 use crate::{Pair, proc, unique};
 
-/// Heap of the process, in MiB.
-const HEAP_MB: u32 = 1024;
+/// The process.
+const JVM: Jvm = Jvm { heap_mb: 1024, is_thrifty: false };
 
 /// How much of the log goes into an error message.
 const LOG_TAIL_BYTES_MAX: usize = 4 * 1024;
@@ -52,7 +52,7 @@ impl MirrorMaker {
         let folder = Folder::create("mirrormaker")?;
         let (file, log) = (folder.path().join("mm2.properties"), folder.path().join("mirrormaker.log"));
         std::fs::write(&file, properties(pair, topic, compression))?;
-        let mut java = kafka.java("org.apache.kafka.connect.mirror.MirrorMaker", HEAP_MB);
+        let mut java = kafka.java("org.apache.kafka.connect.mirror.MirrorMaker", JVM);
         java.arg(&file);
         let child = folder.spawn(java, &log)?;
         Ok(Self { child, log, _folder: folder })

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use cluster::load::produce;
-use cluster::{Pair, Spec, built_beside};
+use cluster::{Jvm, Pair, Spec, built_beside};
 
 use copy::{Cost, copy, verify};
 use mirror::mirror;
@@ -22,8 +22,8 @@ use work::Work;
 /// Partitions of each topic.
 const PARTITIONS: i32 = 4;
 
-/// Heap of each broker, in MiB.
-const BROKER_HEAP_MB: u32 = 1024;
+/// Each broker.
+const BROKER: Jvm = Jvm { heap_mb: 1024, is_thrifty: false };
 
 /// How often each warm-up is copied. A fresh JVM serves at a third of the speed of a warm one, and compiles for a minute.
 const WARM_UP_RUNS: u32 = 15;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> anyhow::Result<()> {
     let binary = built_beside()?;
     eprintln!("bench: starting two Kafka clusters");
-    let spec = |name| Spec { heap_mb: BROKER_HEAP_MB, ..Spec::named(name) };
+    let spec = |name| Spec { jvm: BROKER, ..Spec::named(name) };
     let pair = Pair::start(spec("bench-source"), spec("bench-target"))?;
     let bench = Bench { binary, pair, has_mirror: options.mirrormaker };
     for work in Work::warm_ups() {
