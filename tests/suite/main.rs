@@ -7,6 +7,7 @@ mod elastic;
 mod flow;
 mod hold;
 mod keeper;
+mod many;
 mod partition;
 mod refusal;
 mod session;
