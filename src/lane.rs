@@ -212,6 +212,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
             Fate::Committed => Ok(Outcome::Committed(written)),
             Fate::NotCommitted => {
                 self.metrics.aborts.inc();
+                self.metrics.fenced.inc();
                 Ok(Outcome::NotCommitted)
             }
         }
@@ -250,6 +251,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
     }
 
     async fn on_error(&mut self, error: &SinkError, load: Vec<Parcel>) {
+        self.metrics.fenced.inc_by(u64::from(error.is_fenced()));
         self.abort().await;
         match judge(error, self.failures) {
             Decision::WriteAgain => self.write_again(load, error).await,

@@ -25,6 +25,9 @@ pub const PRODUCE_IN_FLIGHT_MAX: usize = 5;
 /// A write may take this fraction of the transaction's timeout: what lives longer, the transaction keeper may decide.
 pub const WRITE_DIVISOR: u32 = 2;
 
+/// Sending ends when this fraction of a write's time is left: the rest is for the answers to what is on its way.
+pub const ANSWER_DIVISOR: u32 = 4;
+
 /// A write that takes less than this fraction of its time makes the next transaction larger.
 pub const QUICK_DIVISOR: u32 = 3;
 

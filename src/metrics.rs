@@ -55,6 +55,7 @@ flow_metrics! {
     carved: Family<CarveLabels, Counter>, "batch_carve", "Record batches that could not be forwarded as they were, and were taken apart";
     commits: Counter, "transaction_commit", "Transactions committed on the target";
     aborts: Counter, "transaction_abort", "Transactions aborted on the target";
+    fenced: Counter, "transaction_fence", "Transactions of this process that somebody else has ended";
     decided: Counter, "transaction_decide", "Transactions of dead workers that were aborted for them";
     renewals: Counter, "lock_renewal", "Offsets whose acquisition lock was renewed";
     held: Gauge<i64, AtomicI64>, "held_records", "Records held for a topic partition in trouble";

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::batch::{BatchError, OffsetRange, Reason};
 use crate::source::{Parcel, TopicPartition};
-use crate::wire::WireError;
+use crate::wire::error::Place;
+use crate::wire::{Code, WireError};
 
 pub mod kafka;
 
@@ -62,6 +63,18 @@ pub enum SinkError {
     /// The sink as a whole does not work.
     #[error(transparent)]
     Whole(#[from] WireError),
+    /// All that was sent is stored, and more than fits into the time of a write.
+    #[error(
+        "{place} has not taken all within {} ms, half of transaction.timeout.ms: less is written at once; where that goes on, raise \
+         transaction.timeout.ms, or see what slows the broker, such as a quota",
+        within.as_millis()
+    )]
+    Overdue {
+        /// The slowest: cluster and address.
+        place: Place,
+        /// The time of a write.
+        within: Duration,
+    },
     /// Some topic partitions do not work; the others do.
     #[error("{} topic partitions cannot be written: {}", .0.len(), first(.0))]
     Partitions(Vec<(TopicPartition, PartitionFault)>),
@@ -73,10 +86,20 @@ impl SinkError {
         let is_timeout = |error: &WireError| matches!(error, WireError::Timeout { .. });
         match self {
             Self::Whole(error) => is_timeout(error),
+            Self::Overdue { .. } => true,
             Self::Partitions(faults) => {
                 faults.iter().any(|(_, fault)| matches!(fault, PartitionFault::Target(error) if is_timeout(error)))
             }
         }
+    }
+
+    /// Whether somebody else has ended the transaction: a transaction keeper, or the coordinator.
+    pub fn is_fenced(&self) -> bool {
+        let is_fenced = |fault: &PartitionFault| {
+            let PartitionFault::Target(error) = fault else { return false };
+            matches!(error.code(), Some(Code::InvalidProducerEpoch | Code::ProducerFenced))
+        };
+        matches!(self, Self::Partitions(faults) if faults.iter().any(|(_, fault)| is_fenced(fault)))
     }
 }
 

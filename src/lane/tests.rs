@@ -74,7 +74,7 @@ async fn an_undecided_commit_is_asked_for_until_it_is_decided() {
 async fn what_was_not_committed_is_written_again() {
     let stage = both(&[Answer::Decide(1, Fate::NotCommitted)]).play();
     stage.pass(60 * SECOND).await;
-    assert_eq!((stage.metrics.sent.get(), stage.metrics.aborts.get()), (10, 1));
+    assert_eq!((stage.metrics.sent.get(), stage.metrics.aborts.get(), stage.metrics.fenced.get()), (10, 1, 1));
     let begin = [Opened, Polled, Wrote(BOTH.into()), Undecided, NotCommitted];
     let again = [Opened, Wrote(BOTH.into()), Committed, Settled(BOTH.into()), Polled, Closed];
     assert_eq!(stage.drained().await, [&begin[..], &again].concat());

@@ -33,7 +33,11 @@ use targets::Targets;
 /// See the module.
 #[derive(Debug)]
 pub struct KafkaSink {
+    /// For topics and leaders.
     client: Client,
+    /// For the coordinator, with connections of its own: what throttles writes must not keep an abort waiting. A broker reads nothing
+    /// more from a connection that it throttles. Source: KIP-219.
+    coordination: Client,
     transactional_id: String,
     timeout: Duration,
     producer: Producer,
@@ -60,7 +64,8 @@ impl KafkaSink {
     /// A producer that has not spoken to anybody yet. No other process uses `transactional_id`.
     pub fn new(cluster: Arc<ClusterConfig>, transactional_id: String, timeout: Duration) -> Self {
         Self {
-            client: Client::new(cluster),
+            client: Client::new(cluster.clone()),
+            coordination: Client::new(cluster),
             transactional_id,
             timeout,
             producer: Producer::NOBODY,
@@ -126,7 +131,7 @@ impl KafkaSink {
     }
 
     async fn coordinator(&mut self) -> Result<Arc<Connection>, WireError> {
-        self.client.coordinator(CoordinatorKind::Transaction, &self.transactional_id).await
+        self.coordination.coordinator(CoordinatorKind::Transaction, &self.transactional_id).await
     }
 }
 
@@ -149,7 +154,7 @@ fn is_decided_otherwise(error: &WireError) -> bool {
 impl Sink for KafkaSink {
     async fn open(&mut self) -> Result<(), SinkError> {
         if self.state != State::Ready {
-            self.init().await.inspect_err(|_| self.client.forget_coordinators())?;
+            self.init().await.inspect_err(|_| self.coordination.forget_coordinators())?;
         }
         Ok(())
     }
@@ -187,7 +192,7 @@ impl Sink for KafkaSink {
                 Ok(Fate::NotCommitted)
             }
             Err(error) => {
-                self.client.forget_coordinators();
+                self.coordination.forget_coordinators();
                 Err(error.into())
             }
         }
@@ -199,7 +204,7 @@ impl Sink for KafkaSink {
         }
         if let Err(error) = self.end(false).await {
             self.state = State::Doubtful;
-            self.client.forget_coordinators();
+            self.coordination.forget_coordinators();
             tracing::debug!(%error, "abort unanswered: the producer's next epoch will do it");
         }
         true

@@ -175,7 +175,10 @@ impl Connection {
         let written = tokio::time::timeout(self.request_timeout, writer.half.write_all_buf(&mut outgoing)).await;
         guard.disarm();
         match written {
-            Ok(Ok(())) => Ok(Pending { reply, version, shared: self.shared.clone(), call: PhantomData }),
+            Ok(Ok(())) => {
+                let sent_at = Instant::now();
+                Ok(Pending { reply, version, sent_at, shared: self.shared.clone(), call: PhantomData })
+            }
             Ok(Err(cause)) => Err(self.shared.poison(&cause.to_string())),
             Err(_) => Err(self.shared.poison("the broker takes no more bytes")),
         }
@@ -218,6 +221,7 @@ impl Drop for PoisonOnDrop<'_> {
 pub struct Pending<C> {
     reply: oneshot::Receiver<Bytes>,
     version: i16,
+    sent_at: Instant,
     shared: Arc<Shared>,
     call: PhantomData<fn() -> C>,
 }
@@ -230,13 +234,9 @@ impl<C: Call> Pending<C> {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(_)) => return Err(self.shared.lost()),
             Err(_) => {
-                self.shared.poison(&format!("{} was not answered within {} ms", C::API.name, patience.as_millis()));
-                return Err(WireError::Timeout {
-                    place: place(),
-                    api: C::API.name,
-                    version: self.version,
-                    waited: patience,
-                });
+                let waited = self.sent_at.elapsed();
+                self.shared.poison(&format!("{} was not answered within {} ms", C::API.name, waited.as_millis()));
+                return Err(WireError::Timeout { place: place(), api: C::API.name, version: self.version, waited });
             }
         };
         let Answer { reply, throttle_ms } = C::decode(bytes, self.version).map_err(|cause| {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::plan::{Queues, requests};
 use super::{KafkaSink, pack, partition_results};
 use crate::batch::{RecordBatch, Stamp, forward};
-use crate::limits::PRODUCE_IN_FLIGHT_MAX;
+use crate::limits::{ANSWER_DIVISOR, PRODUCE_IN_FLIGHT_MAX};
 use crate::sink::{PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::asks_for_refresh;
@@ -65,22 +65,26 @@ impl KafkaSink {
     /// Sends the batches of all leaders side by side, within the time that a write may take. The first fault of a leader ends what is
     /// sent to it.
     pub(super) async fn produce(&mut self, orders: Orders) -> Result<(), SinkError> {
-        let deadline = Instant::now() + self.write_max();
-        let (mut sends, mut faults) = (vec![], vec![]);
-        for (leader, partitions) in orders {
+        let reached = self.reach(orders).await?;
+        // The transaction begins with the first batch.
+        let (begun, within) = (Instant::now(), self.write_max());
+        let terms = Terms {
+            transactional_id: self.transactional_id.clone(),
+            send_until: begun + within - within / ANSWER_DIVISOR,
+            answer_until: begun + within,
+        };
+        let send = |(connection, partitions): (Arc<Connection>, Queues)| {
             let ats: Vec<TopicPartition> = partitions.keys().cloned().collect();
-            match self.leader(leader, deadline).await {
-                Ok(connection) => {
-                    let call = (self.transactional_id.clone(), deadline);
-                    sends.push((ats, send_all(connection, call, requests(partitions))));
-                }
-                Err(error) => faults.extend(self.out_of_reach(ats, &error)),
-            }
-        }
-        let outcomes = join_all(sends.into_iter().map(|(ats, send)| async move { (ats, send.await) })).await;
-        for (ats, outcome) in outcomes {
+            let (place, terms) = (connection.place().clone(), terms.clone());
+            async move { (ats, place, send_all(connection, terms, requests(partitions)).await) }
+        };
+        let (mut faults, mut slow) = (vec![], None);
+        for (ats, place, outcome) in join_all(reached.into_iter().map(send)).await {
             match outcome {
-                Ok(refusals) => faults.extend(refusals.into_iter().map(|refusal| self.learn(refusal))),
+                Ok(Sent { refused, unsent }) => {
+                    slow = slow.or((unsent > 0).then_some(place));
+                    faults.extend(refused.into_iter().map(|refusal| self.learn(refusal)));
+                }
                 Err(error) => {
                     self.doubted.extend(ats.iter().cloned());
                     faults.extend(self.out_of_reach(ats, &error));
@@ -90,7 +94,25 @@ impl KafkaSink {
         // After the first refusal of a partition the others are its consequence: their sequence numbers don't follow any more.
         let mut seen = BTreeSet::new();
         faults.retain(|(at, _)| seen.insert(at.clone()));
-        if faults.is_empty() { Ok(()) } else { Err(SinkError::Partitions(faults)) }
+        match (faults.is_empty(), slow) {
+            (false, _) => Err(SinkError::Partitions(faults)),
+            (true, Some(place)) => Err(SinkError::Overdue { place, within }),
+            (true, None) => Ok(()),
+        }
+    }
+
+    /// Connects to all leaders before anything is sent: without one of them the transaction would be aborted anyway, and what waits
+    /// for its connection must not use up the time of the others.
+    async fn reach(&mut self, orders: Orders) -> Result<Vec<(Arc<Connection>, Queues)>, SinkError> {
+        let deadline = Instant::now() + self.write_max();
+        let (mut reached, mut faults) = (vec![], vec![]);
+        for (leader, partitions) in orders {
+            match self.leader(leader, deadline).await {
+                Ok(connection) => reached.push((connection, partitions)),
+                Err(error) => faults.extend(self.out_of_reach(partitions.into_keys().collect(), &error)),
+            }
+        }
+        if faults.is_empty() { Ok(reached) } else { Err(SinkError::Partitions(faults)) }
     }
 
     async fn leader(&mut self, node: i32, deadline: Instant) -> Result<Arc<Connection>, WireError> {
@@ -131,22 +153,44 @@ struct Refusal {
     error: WireError,
 }
 
-/// Sends requests to one leader, a few in flight. Returns what the leader refused.
+/// In whose name, and for how long.
+#[derive(Clone)]
+struct Terms {
+    transactional_id: String,
+    send_until: Instant,
+    answer_until: Instant,
+}
+
+/// How sending to one leader went.
+struct Sent {
+    refused: Vec<Refusal>,
+    /// Requests for which there was no time: all others are answered.
+    unsent: usize,
+}
+
+/// Sends requests to one leader, a few in flight.
+///
+/// Errors: something that was sent is not answered.
 async fn send_all(
     connection: Arc<Connection>,
-    (transactional_id, deadline): (String, Instant),
+    Terms { transactional_id, send_until, answer_until }: Terms,
     requests: Vec<Vec<ProduceBatch>>,
-) -> Result<Vec<Refusal>, WireError> {
-    let left = || deadline.saturating_duration_since(Instant::now());
+) -> Result<Sent, WireError> {
+    let left = || answer_until.saturating_duration_since(Instant::now());
     let timeout_ms = i32::try_from(left().as_millis()).unwrap_or(i32::MAX);
     let mut in_flight: VecDeque<(usize, Pending<Produce>)> = VecDeque::new();
-    let mut refused = vec![];
+    let (mut refused, mut unsent) = (vec![], 0);
     let mut requests = requests.into_iter();
     loop {
-        let next = if refused.is_empty() && in_flight.len() < PRODUCE_IN_FLIGHT_MAX { requests.next() } else { None };
+        let goes_on = refused.is_empty() && in_flight.len() < PRODUCE_IN_FLIGHT_MAX && Instant::now() < send_until;
+        let next = if goes_on { requests.next() } else { None };
         if let Some(batches) = next {
             let request = Produce { transactional_id: transactional_id.clone(), timeout_ms, batches };
-            in_flight.push_back((request.batches.len(), connection.send(&request).await?));
+            match tokio::time::timeout_at(send_until, connection.send(&request)).await {
+                Ok(sent) => in_flight.push_back((request.batches.len(), sent?)),
+                // Throttled, or cut off in the middle of a frame: in both cases the broker has no such request.
+                Err(_) => unsent += 1,
+            }
         } else if let Some((batch_count, pending)) = in_flight.pop_front() {
             let reply = pending.reply(left()).await?;
             if reply.partitions.len() != batch_count {
@@ -162,7 +206,7 @@ async fn send_all(
                 Some(Refusal { produced, endpoints: reply.endpoints.clone(), error })
             }));
         } else {
-            return Ok(refused);
+            return Ok(Sent { refused, unsent: unsent + requests.len() });
         }
     }
 }
