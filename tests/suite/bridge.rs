@@ -27,6 +27,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
 }
 
 /// A flow of its own share group from source to target. Its workers share the file, except for their status address.
+#[derive(Clone)]
 pub(crate) struct Flow {
     /// The share group.
     pub(crate) group: String,
@@ -52,11 +53,19 @@ impl Flow {
         Self { group, lines }
     }
 
-    /// One more line of the file, with the whole path of its key.
+    /// A line of the file, with the whole path of its key, in the place of what the key had before.
     #[must_use]
     pub(crate) fn with(mut self, line: &str) -> Self {
+        let key = |line: &str| line.split(" = ").next().map(str::to_owned);
+        self.lines.retain(|before| key(before) != key(line));
         self.lines.push(line.to_owned());
         self
+    }
+
+    /// The timeouts that users have if they give none: for brokers with replicas, on a machine that does other work as well.
+    #[must_use]
+    pub(crate) fn patient(self) -> Self {
+        self.with("flows.f.transaction.timeout.ms = 3000").with("flows.f.share.acquisition.lock.timeout.ms = 13001")
     }
 
     /// Starts one more worker.

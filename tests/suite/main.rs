@@ -13,5 +13,6 @@ mod refusal;
 mod session;
 mod shutdown;
 mod source_restart;
+mod stream;
 mod tidy;
 mod verify;

@@ -1,15 +1,16 @@
 //! Clusters of three brokers: whatever happens to one of them, the others carry on, and nothing is missing in the end.
 
-mod load;
+mod coordinators;
 mod recreate;
 mod suspend;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cluster::{Cluster, Pair, Spec, unique};
 
 use crate::bridge::{Flow, Worker, await_all};
-use load::{Stream, write};
+use crate::stream::{Stream, write};
 
 /// A pair of three brokers each: one test at a time, all nodes running at its start.
 fn many_pair() -> MutexGuard<'static, Pair> {
@@ -21,6 +22,11 @@ fn many_pair() -> MutexGuard<'static, Pair> {
     pair
 }
 
+/// A flow between them.
+fn flow(pair: &Pair, topics: &[&str]) -> Flow {
+    Flow::new(pair, topics).patient()
+}
+
 /// A topic with partitions led by every broker.
 fn spread(cluster: &Cluster, name: &str) -> String {
     let topic = unique(name);
@@ -28,24 +34,26 @@ fn spread(cluster: &Cluster, name: &str) -> String {
     topic
 }
 
+/// The transactional ids that a cluster has ever heard of.
+fn transactional_ids(cluster: &Cluster) -> BTreeSet<String> {
+    let table = cluster.tool("org.apache.kafka.tools.TransactionsCommand", &["list"]).unwrap();
+    table.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
 #[test]
-fn every_broker_killed_in_turn_loses_nothing() {
+fn every_broker_of_both_sides_killed_in_turn_loses_nothing() {
     const PROBE: u64 = 600;
     let pair = many_pair();
     let (topic, probe) = (spread(&pair.source, "turn"), spread(&pair.source, "probe"));
-    let worker = Flow::new(&pair, &[&topic, &probe]).start();
+    let worker = flow(&pair, &[&topic, &probe]).start();
     worker.await_ready();
-    let stream = Stream::start(&pair.source, &topic);
-    let mut probed = 0;
-    for (source, target) in pair.source.brokers().iter().zip(pair.target.brokers()) {
-        for broker in [source, target] {
-            broker.kill().unwrap();
-            write(&pair.source, &probe, probed..probed + PROBE);
-            probed += PROBE;
-            println!("all goes on without {}: {:?}", broker.log().display(), await_all(&pair.target, &probe, probed));
-            broker.start().unwrap();
-        }
-        [&pair.source, &pair.target].into_iter().for_each(|cluster| cluster.wait_ready().unwrap());
+    let stream = Stream::start(&pair.source, &topic, 0);
+    let brokers = pair.source.brokers().iter().zip(pair.target.brokers());
+    for (round, (source, target)) in (1..).zip(brokers) {
+        [source, target].into_iter().for_each(|broker| broker.kill().unwrap());
+        write(&pair.source, &probe, (round - 1) * PROBE..round * PROBE);
+        println!("all goes on without the brokers {round}: {:?}", await_all(&pair.target, &probe, round * PROBE));
+        [&pair.source, &pair.target].into_iter().for_each(|cluster| cluster.start_again().unwrap());
         worker.await_ready();
     }
     let arrived = await_all(&pair.target, &topic, stream.end());
@@ -57,10 +65,10 @@ fn every_broker_killed_in_turn_loses_nothing() {
 fn workers_killed_while_leaders_move_lose_nothing() {
     let pair = many_pair();
     let topic = spread(&pair.source, "moving");
-    let flow = Flow::new(&pair, &[&topic]).with("flows.f.lanes.count = 2");
+    let flow = flow(&pair, &[&topic]).with("flows.f.lanes.count = 2");
     let mut workers: Vec<Worker> = (0..3).map(|_| flow.start()).collect();
     workers.iter().for_each(Worker::await_ready);
-    let stream = Stream::start(&pair.source, &topic);
+    let stream = Stream::start(&pair.source, &topic, 0);
     for cluster in [&pair.source, &pair.target] {
         workers[0].await_metric("sink_record_send_total", 1);
         cluster.broker(cluster.leader(&topic, 0).unwrap()).kill().unwrap();

@@ -13,6 +13,8 @@ const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 pub enum Coordinated<'a> {
     /// A group, by group id.
     Group(&'a str),
+    /// The state of a topic partition in a share group: by group id, topic and partition.
+    Share(&'a str, (&'a str, i32)),
     /// A transactional id.
     Transaction(&'a str),
 }
@@ -26,14 +28,24 @@ impl Cluster {
     }
 
     /// The id of the broker that coordinates: it leads the partition of the internal topic that the id's Java hash falls on.
-    /// Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor.
+    /// Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, ShareCoordinatorService.partitionFor.
     pub fn coordinator(&self, of: Coordinated<'_>) -> anyhow::Result<i32> {
         let (topic, id) = match of {
-            Coordinated::Group(id) => ("__consumer_offsets", id),
-            Coordinated::Transaction(id) => ("__transaction_state", id),
+            Coordinated::Group(id) => ("__consumer_offsets", id.to_owned()),
+            Coordinated::Share(group, (topic, partition)) => {
+                ("__share_group_state", format!("{group}:{}:{partition}", self.topic_id(topic)?))
+            }
+            Coordinated::Transaction(id) => ("__transaction_state", id.to_owned()),
         };
         let leaders = self.leaders(topic)?;
-        Ok(leaders[usize::try_from(java_hash(id))? % leaders.len()])
+        Ok(leaders[usize::try_from(java_hash(&id))? % leaders.len()])
+    }
+
+    /// The id of a topic in Kafka's base64.
+    fn topic_id(&self, topic: &str) -> anyhow::Result<String> {
+        let description = self.tool("org.apache.kafka.tools.TopicCommand", &["--describe", "--topic", topic])?;
+        let mut words = description.split_whitespace().skip_while(|word| *word != "TopicId:");
+        words.nth(1).map(str::to_owned).with_context(|| format!("{topic} is described without an id: {description}"))
     }
 
     /// Gives every partition back to the first of its replicas, in order: nobody is down for it.

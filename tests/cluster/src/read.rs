@@ -107,11 +107,30 @@ fn is_lost_connection(code: RDKafkaErrorCode) -> bool {
 
 /// The offset behind the last record of partition 0, 1, ...: the last stable offset if `isolation` is committed.
 pub fn end_offsets(bootstrap: &str, topic: &str, isolation: Isolation) -> anyhow::Result<Vec<i64>> {
-    let consumer = consumer(bootstrap, isolation)?;
-    let mut partitions = partitions(&consumer, topic)?;
-    partitions.sort_unstable();
-    let end = |partition| Ok(consumer.fetch_watermarks(topic, partition, NEXT_DEADLINE)?.1);
-    partitions.into_iter().map(end).collect()
+    Ends::of(bootstrap, topic, isolation)?.now()
+}
+
+/// The ends of a topic's partitions, for those who look again and again.
+pub struct Ends {
+    consumer: BaseConsumer,
+    topic: String,
+    partitions: Vec<i32>,
+}
+
+impl Ends {
+    /// As [`end_offsets`].
+    pub fn of(bootstrap: &str, topic: &str, isolation: Isolation) -> anyhow::Result<Self> {
+        let consumer = consumer(bootstrap, isolation)?;
+        let mut partitions = partitions(&consumer, topic)?;
+        partitions.sort_unstable();
+        Ok(Self { consumer, topic: topic.to_owned(), partitions })
+    }
+
+    /// Where they are now.
+    pub fn now(&self) -> anyhow::Result<Vec<i64>> {
+        let end = |partition: &i32| Ok(self.consumer.fetch_watermarks(&self.topic, *partition, NEXT_DEADLINE)?.1);
+        self.partitions.iter().map(end).collect()
+    }
 }
 
 fn consumer(bootstrap: &str, isolation: Isolation) -> anyhow::Result<BaseConsumer> {

@@ -1,8 +1,7 @@
 //! A topic that is deleted and created again has another id behind the same name.
 
-use super::load::{await_range, write};
-use super::{many_pair, spread};
-use crate::bridge::Flow;
+use super::{flow, many_pair, spread};
+use crate::stream::{await_range, write};
 
 const RECORDS: u64 = 6_000;
 
@@ -10,7 +9,7 @@ const RECORDS: u64 = 6_000;
 fn a_topic_made_anew_on_the_source_is_copied_from_its_start() {
     let pair = many_pair();
     let topic = spread(&pair.source, "anew");
-    let worker = Flow::new(&pair, &[&topic]).start();
+    let worker = flow(&pair, &[&topic]).start();
     worker.await_ready();
     for round in 0..3 {
         // From the second round on, the topic goes while its records are on their way.
@@ -31,7 +30,7 @@ fn a_topic_made_anew_on_the_source_is_copied_from_its_start() {
 fn a_topic_made_anew_on_the_target_takes_all_that_comes_after() {
     let pair = many_pair();
     let topic = spread(&pair.source, "again");
-    let worker = Flow::new(&pair, &[&topic]).start();
+    let worker = flow(&pair, &[&topic]).start();
     write(&pair.source, &topic, 0..RECORDS);
     await_range(&pair.target, &topic, 0..RECORDS);
 

@@ -1,12 +1,10 @@
 //! A broker that hangs: its connections stay open and nobody answers. Only what it alone has waits for it.
 
-use std::collections::BTreeSet;
-
 use cluster::{Cluster, Coordinated, Pair, unique};
 
-use super::load::write;
-use super::many_pair;
+use super::{flow, many_pair, transactional_ids};
 use crate::bridge::{Flow, await_all};
+use crate::stream::{Stream, write};
 
 const RECORDS: u64 = 3_000;
 
@@ -31,7 +29,7 @@ impl Topics {
 
     fn flow(&self, pair: &Pair) -> Flow {
         let [one, two, three] = &self.alone;
-        Flow::new(pair, &[one, two, three, &self.everywhere])
+        flow(pair, &[one, two, three, &self.everywhere])
     }
 
     /// Copies the first round of all: then every connection stands.
@@ -50,12 +48,6 @@ impl Topics {
         let names = self.alone.iter().chain([&self.everywhere]).map(String::as_str);
         names.filter(|name| *name != self.on(broker)).collect()
     }
-}
-
-/// The transactional ids that a cluster has ever heard of.
-fn transactional_ids(cluster: &Cluster) -> BTreeSet<String> {
-    let table = cluster.tool("org.apache.kafka.tools.TransactionsCommand", &["list"]).unwrap();
-    table.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// The coordinator of a share group in the words of Kafka's own tool: its id in parentheses.
@@ -88,6 +80,35 @@ fn a_target_broker_that_hangs_holds_up_only_what_it_alone_has() {
     pair.target.broker(victim).resume().unwrap();
     println!("{:?}", await_all(&pair.target, stuck, 2 * RECORDS));
     worker.await_ready();
+    assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
+}
+
+#[test]
+fn a_target_broker_that_dies_in_a_transaction_holds_up_only_what_it_alone_has() {
+    let pair = many_pair();
+    let topics = Topics::create(&pair);
+    let before = transactional_ids(&pair.target);
+    // One lane: no other one can do its work.
+    let worker = topics.flow(&pair).with("flows.f.lanes.count = 1").start();
+    topics.copy_once(&pair);
+    let ids = transactional_ids(&pair.target);
+    let id = ids.difference(&before).next().unwrap();
+    let coordinator = pair.target.coordinator(Coordinated::Transaction(id)).unwrap();
+    let victim = coordinator % 3 + 1;
+    let (stuck, others) = (topics.on(victim), topics.elsewhere(victim));
+
+    let stream = Stream::start(&pair.source, stuck, RECORDS);
+    worker.await_metric("sink_record_send_total", 4 * RECORDS as i64 + 1);
+    pair.target.broker(victim).kill().unwrap();
+    println!("{}", worker.await_trouble(&[&format!("{stuck}-0")]));
+    for round in 1..3 {
+        copy(&pair, &others, round);
+    }
+
+    pair.target.start_again().unwrap();
+    println!("{:?}", await_all(&pair.target, stuck, stream.end()));
+    worker.await_ready();
+    assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
 }
 
 #[test]
