@@ -1,5 +1,8 @@
 //! The transaction keeper: what a dead worker leaves open is decided, and nothing else.
 
+mod rounds;
+mod watch;
+
 use cluster::read::{Isolation, end_offsets};
 use cluster::{pair, unique};
 use rdkafka::ClientConfig;
