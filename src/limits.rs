@@ -19,7 +19,8 @@ pub const ARRAY_COUNT_MAX: usize = 1 << 20;
 /// Requests in flight on one connection.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
 
-/// Produce requests in flight to one leader: enough to hide a round trip, few enough to bound the target's request queue.
+/// Produce requests in flight to one leader: enough to hide a round trip, few enough to bound the target's request queue. To a leader
+/// that throttles it is one: it would not read the others before its throttle time is over.
 pub const PRODUCE_IN_FLIGHT_MAX: usize = 5;
 
 /// A write may take this fraction of the transaction's timeout: what lives longer, the transaction keeper may decide.
@@ -76,8 +77,9 @@ pub const FAILURES_IN_A_ROW_MAX: u32 = 5;
 /// Memory that a lane needs at least: several times its smallest fetch.
 pub const LANE_BYTES_MIN: u64 = 1 << 20;
 
-/// Smallest bound on the bytes of one transaction, after failures have lowered it.
-pub const TRANSACTION_BYTES_MIN: usize = 64 << 10;
+/// Smallest bound on the bytes of one transaction, after failures have lowered it: a single small record batch, which is what a slow
+/// link or a quota may leave.
+pub const TRANSACTION_BYTES_MIN: usize = 1 << 10;
 
 /// A broker's own words in an error are cut after this many characters.
 pub const BROKER_WORDS_CHARS_MAX: usize = 300;

@@ -44,6 +44,8 @@ pub struct KafkaSink {
     state: State,
     /// Topic partitions to which a batch may be on its way of which nothing is known.
     doubted: BTreeSet<TopicPartition>,
+    /// Addresses of leaders that throttle us.
+    throttled: BTreeSet<Arc<str>>,
     targets: Targets,
 }
 
@@ -71,6 +73,7 @@ impl KafkaSink {
             producer: Producer::NOBODY,
             state: State::Doubtful,
             doubted: BTreeSet::new(),
+            throttled: BTreeSet::new(),
             targets: Targets::default(),
         }
     }

@@ -134,6 +134,11 @@ impl Connection {
         self.shared.lock().waiting.is_some()
     }
 
+    /// Whether the last reply has asked for silence: requests behind it are not read before that is over.
+    pub fn is_throttled(&self) -> bool {
+        self.shared.lock().silent_until.is_some()
+    }
+
     /// Waits until the connection has ended.
     pub async fn ended(&self) {
         loop {
@@ -282,10 +287,8 @@ impl Shared {
     }
 
     fn silence(&self, throttle_ms: u32) {
-        if throttle_ms > 0 {
-            let pause = Duration::from_millis(throttle_ms.into()).min(THROTTLE_MAX);
-            self.lock().silent_until = Some(Instant::now() + pause);
-        }
+        let pause = Duration::from_millis(throttle_ms.into()).min(THROTTLE_MAX);
+        self.lock().silent_until = (throttle_ms > 0).then(|| Instant::now() + pause);
     }
 
     /// Source: KIP-219, a throttled client waits before its next request.

@@ -14,6 +14,7 @@ use crate::sink::{PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::asks_for_refresh;
 use crate::wire::connection::Pending;
+use crate::wire::error::Place;
 use crate::wire::leaders::Endpoint;
 use crate::wire::produce::{Produce, ProduceBatch, Produced};
 use crate::wire::{Code, Connection, WireError};
@@ -70,19 +71,28 @@ impl KafkaSink {
         let (begun, within) = (Instant::now(), self.write_max());
         let terms = Terms {
             transactional_id: self.transactional_id.clone(),
+            in_flight_max: PRODUCE_IN_FLIGHT_MAX,
             send_until: begun + within - within / ANSWER_DIVISOR,
             answer_until: begun + within,
         };
         let send = |(connection, partitions): (Arc<Connection>, Queues)| {
             let ats: Vec<TopicPartition> = partitions.keys().cloned().collect();
-            let (place, terms) = (connection.place().clone(), terms.clone());
-            async move { (ats, place, send_all(connection, terms, requests(partitions)).await) }
+            let is_throttled = self.throttled.contains(&connection.place().address);
+            let terms = Terms { in_flight_max: if is_throttled { 1 } else { PRODUCE_IN_FLIGHT_MAX }, ..terms.clone() };
+            async move { (send_all(&connection, terms, requests(partitions)).await, ats, connection) }
         };
         let (mut faults, mut slow) = (vec![], None);
-        for (ats, place, outcome) in join_all(reached.into_iter().map(send)).await {
+        let outcomes = join_all(reached.into_iter().map(send)).await;
+        for (outcome, ats, connection) in outcomes {
+            let Place { address, .. } = connection.place();
+            if connection.is_throttled() {
+                self.throttled.insert(address.clone());
+            } else if outcome.is_ok() {
+                self.throttled.remove(address);
+            }
             match outcome {
                 Ok(Sent { refused, unsent }) => {
-                    slow = slow.or((unsent > 0).then_some(place));
+                    slow = slow.or((unsent > 0).then(|| connection.place().clone()));
                     faults.extend(refused.into_iter().map(|refusal| self.learn(refusal)));
                 }
                 Err(error) => {
@@ -153,10 +163,11 @@ struct Refusal {
     error: WireError,
 }
 
-/// In whose name, and for how long.
+/// In whose name, how many at once, and for how long.
 #[derive(Clone)]
 struct Terms {
     transactional_id: String,
+    in_flight_max: usize,
     send_until: Instant,
     answer_until: Instant,
 }
@@ -172,8 +183,8 @@ struct Sent {
 ///
 /// Errors: something that was sent is not answered.
 async fn send_all(
-    connection: Arc<Connection>,
-    Terms { transactional_id, send_until, answer_until }: Terms,
+    connection: &Connection,
+    Terms { transactional_id, in_flight_max, send_until, answer_until }: Terms,
     requests: Vec<Vec<ProduceBatch>>,
 ) -> Result<Sent, WireError> {
     let left = || answer_until.saturating_duration_since(Instant::now());
@@ -182,7 +193,7 @@ async fn send_all(
     let (mut refused, mut unsent) = (vec![], 0);
     let mut requests = requests.into_iter();
     loop {
-        let goes_on = refused.is_empty() && in_flight.len() < PRODUCE_IN_FLIGHT_MAX && Instant::now() < send_until;
+        let goes_on = refused.is_empty() && in_flight.len() < in_flight_max && Instant::now() < send_until;
         let next = if goes_on { requests.next() } else { None };
         if let Some(batches) = next {
             let request = Produce { transactional_id: transactional_id.clone(), timeout_ms, batches };
