@@ -1,6 +1,7 @@
 //! Clusters of three brokers: whatever happens to one of them, the others carry on, and nothing is missing in the end.
 
 mod coordinators;
+mod marker;
 mod recreate;
 mod suspend;
 

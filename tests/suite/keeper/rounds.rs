@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use cluster::read::{Isolation, end_offsets};
-use cluster::{Cluster, pair, unique};
+use cluster::{pair, unique};
 
 use super::watch::Watch;
 use crate::bridge::{Flow, Worker, await_all, eventually};
@@ -16,7 +16,8 @@ const PARTITIONS: i32 = 4;
 /// it.
 const STALL_MAX: Duration = Duration::from_secs(6);
 
-/// Bytes per second that the target takes from the worker that crawls: a transaction of it lasts as long as it may.
+/// Bytes per second that the target takes from a worker that crawls, so that its transactions last as long as they may. Those to be
+/// killed crawl as well: hardly one of them dies without an open transaction.
 const CRAWL_BYTES: u32 = 10_000;
 
 /// What the rounds have shown.
@@ -31,10 +32,13 @@ struct Proof {
     fenced_crawling: i64,
 }
 
-fn throttle(cluster: &Cluster, client_id: &str) {
+/// The same for workers that the target throttles, all of them together.
+fn throttled(flow: &Flow, name: &str) -> Flow {
+    let client_id = unique(name);
     let quota = format!("producer_byte_rate={CRAWL_BYTES}");
-    let arguments = ["--alter", "--add-config", &quota, "--entity-type", "clients", "--entity-name", client_id];
-    cluster.tool("org.apache.kafka.tools.ConfigCommand", &arguments).unwrap();
+    let arguments = ["--alter", "--add-config", &quota, "--entity-type", "clients", "--entity-name", &client_id];
+    pair().target.tool("org.apache.kafka.tools.ConfigCommand", &arguments).unwrap();
+    flow.clone().with(&format!("clusters.dr.client.id = \"{client_id}\""))
 }
 
 /// Waits until readers of committed records have got as far as records reach now.
@@ -47,14 +51,13 @@ fn await_readers(topic: &str) {
 }
 
 fn play(rounds: usize) -> Proof {
-    let (topic, crawl) = (unique("rounds"), unique("crawl"));
+    let topic = unique("rounds");
     for cluster in [&pair().source, &pair().target] {
         cluster.create_topic(&topic, PARTITIONS, &[]).unwrap();
     }
-    throttle(&pair().target, &crawl);
     let flow = Flow::new(pair(), &[&topic]).patient();
-    let crawling = flow.clone().with(&format!("clusters.dr.client.id = \"{crawl}\"")).start();
-    let (lasting, mut victim) = (flow.start(), flow.start());
+    let [crawling, mortal] = ["crawling", "mortal"].map(|name| throttled(&flow, name));
+    let (crawling, lasting, mut victim) = (crawling.start(), flow.start(), mortal.start());
     let is_sending = |worker: &Worker| {
         worker.await_metric("sink_record_send_total", 1);
     };
@@ -67,7 +70,7 @@ fn play(rounds: usize) -> Proof {
         watch.take_longest();
         decided += victim.metric("transaction_decide_total");
         victim.process.kill().unwrap();
-        let next = flow.start();
+        let next = mortal.start();
         await_readers(&topic);
         stalls.push(watch.take_longest());
         println!("round {round}: readers waited {:?}", stalls[round - 1]);
@@ -79,12 +82,13 @@ fn play(rounds: usize) -> Proof {
     let fenced = sum("transaction_fence_total") - fenced_crawling;
     decided += sum("transaction_decide_total");
     println!(
-        "crawling: {} commits, {} aborts",
+        "keepers decided {decided}; crawling: {} commits, {} aborts",
         crawling.metric("transaction_commit_total"),
         crawling.metric("transaction_abort_total")
     );
     let written = stream.end();
-    drop(crawling);
+    // What they hold would come at their pace.
+    drop((crawling, victim));
     println!("{:?} of {written}", await_all(&pair().target, &topic, written));
     Proof { stalls, decided, fenced, fenced_crawling }
 }
