@@ -4,6 +4,7 @@
 //! stay compressed unless a part of it must be carved out.
 
 mod carve;
+mod committed;
 mod compress;
 mod error;
 mod forward;
@@ -16,6 +17,7 @@ pub(crate) mod sample;
 use bytes::{Buf, Bytes};
 
 pub use carve::{Carved, carve};
+pub use committed::{Aborted, committed};
 pub use compress::Codec;
 pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};

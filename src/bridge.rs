@@ -10,17 +10,20 @@ use uuid::Uuid;
 use crate::config::{Config, FlowConfig};
 use crate::health::Health;
 use crate::lane::{Lane, Wish, told};
-use crate::limits::{FAREWELL_MAX, PROGRESS_EVERY};
-use crate::metrics::{self, FlowMetrics, PartitionLabels};
+use crate::limits::FAREWELL_MAX;
+use crate::metrics::{self, FlowMetrics};
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
 use crate::source::share::ShareSource;
+use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
 use crate::source::share::parking::Parking;
-use crate::wire::Client;
-use crate::wire::admin::share_progress;
 
+pub mod observe;
 pub mod prepare;
+pub mod recopy;
+
+use observe::Observer;
 
 /// What runs, for those who look at it from outside.
 #[derive(Debug, Clone)]
@@ -111,20 +114,24 @@ async fn run_flow(
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
     }
     let mut watchers = JoinSet::new();
-    watchers.spawn(observe(flow.clone(), metrics.clone()));
     watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
     let incarnation = Uuid::new_v4();
-    let parking = Parking::default();
+    let (parking, frontiers) = (Parking::default(), Frontiers::default());
+    let mut observer = Observer::new(&flow, incarnation, frontiers.clone(), (health.clone(), metrics.clone()));
+    // Before the first fetch, which would overwrite what it is to be compared with.
+    observer.look().await;
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
-        let source = ShareSource::join(&flow, &parking, (&health, &metrics));
+        let source = ShareSource::join(&flow, (&parking, &frontiers), (&health, &metrics));
+        observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
         let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
         lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
     }
+    watchers.spawn(observer.run(stopped));
     health.well("start");
     let mut released = 0;
     while let Some(ended) = lanes.join_next().await {
@@ -132,31 +139,4 @@ async fn run_flow(
     }
     // The watchers never end by themselves; they end with their set.
     Ok(released)
-}
-
-/// Asks again and again how far the group has come: all of its workers, not only this process.
-async fn observe(flow: FlowConfig, metrics: FlowMetrics) {
-    let mut client = Client::new(flow.source.clone());
-    metrics.backlog.set(-1);
-    loop {
-        match share_progress(&mut client, &flow.group.id).await {
-            // A group that the coordinator knows nothing of yet has not done everything.
-            Ok(progress) if progress.is_empty() => {
-                metrics.backlog.set(-1);
-            }
-            Ok(progress) => {
-                let lags = progress.into_iter().map(|partition| {
-                    let labels = PartitionLabels { topic: partition.topic, partition: partition.partition };
-                    let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
-                    metrics.lag.get_or_create(&labels).set(lag.unwrap_or(-1));
-                    lag
-                });
-                metrics.backlog.set(lags.sum::<Option<i64>>().unwrap_or(-1));
-            }
-            Err(error) => {
-                tracing::debug!(flow = flow.name, %error, "progress of the share group unknown")
-            }
-        }
-        tokio::time::sleep(PROGRESS_EVERY).await;
-    }
 }

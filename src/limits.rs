@@ -119,6 +119,12 @@ pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 /// Pause between two looks at the share group's progress.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
+/// Leader epochs of a topic partition that are remembered with what was finished under them.
+pub const FRONTIER_EPOCHS_MAX: usize = 8;
+
+/// Bytes of one read of rewritten records (see `DELIVERY.md`). A larger record batch comes all the same, alone.
+pub const REWRITTEN_READ_BYTES: i32 = 1 << 20;
+
 /// Longest time for closing share sessions and leaving groups once the grace period is over.
 pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 

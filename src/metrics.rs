@@ -60,6 +60,8 @@ flow_metrics! {
     renewals: Counter, "lock_renewal", "Offsets whose acquisition lock was renewed";
     held: Gauge<i64, AtomicI64>, "held_records", "Records held for a topic partition in trouble";
     held_bytes: Gauge<i64, AtomicI64>, "memory_bytes", "Bytes of record batches in memory";
+    rewritten: Gauge<i64, AtomicI64>, "rewritten_offsets", "Offsets rewritten by an unclean leader election of the source that are still to be copied";
+    recopied: Counter, "rewritten_record_copy", "Records copied from the source's log, since its share group does not deliver them";
     backlog: Gauge<i64, AtomicI64>, "share_group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
     lag: Family<PartitionLabels, Gauge<i64, AtomicI64>>, "share_group_lag", "Records that the share group still has to do, as the broker says";
 }

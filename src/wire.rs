@@ -12,6 +12,8 @@ pub mod codec;
 pub mod connection;
 pub mod error;
 pub mod leaders;
+pub mod log;
+pub mod offsets;
 pub mod produce;
 pub mod share;
 pub mod transaction;

@@ -10,7 +10,9 @@ use super::{Codec, RecordBatch};
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub(crate) base_offset: i64,
+    pub(crate) leader_epoch: i32,
     pub(crate) attributes: i16,
+    pub(crate) producer_id: i64,
     pub(crate) last_offset_delta: i32,
     pub(crate) base_timestamp: i64,
     pub(crate) max_timestamp: i64,
@@ -45,7 +47,9 @@ impl Sample {
             deltas.into_iter().map(|delta| SampleRecord::new(delta, format!("value {delta}").as_bytes())).collect();
         Sample {
             base_offset,
+            leader_epoch: 7,
             attributes: 0,
+            producer_id: 4711,
             last_offset_delta: records.last().map_or(0, |last| last.offset_delta),
             base_timestamp: 1_700_000_000_000,
             max_timestamp: 1_700_000_000_000 + records.len() as i64,
@@ -78,13 +82,13 @@ impl Sample {
         header
             .set(header::BASE_OFFSET, self.base_offset.to_be_bytes())
             .set(header::LENGTH, length.to_be_bytes())
-            .set(header::LEADER_EPOCH, 7i32.to_be_bytes())
+            .set(header::LEADER_EPOCH, self.leader_epoch.to_be_bytes())
             .set(header::MAGIC, header::MAGIC_V2.to_be_bytes())
             .set(header::ATTRIBUTES, self.attributes.to_be_bytes())
             .set(header::LAST_OFFSET_DELTA, self.last_offset_delta.to_be_bytes())
             .set(header::BASE_TIMESTAMP, self.base_timestamp.to_be_bytes())
             .set(header::MAX_TIMESTAMP, self.max_timestamp.to_be_bytes())
-            .set(header::PRODUCER_ID, 4711i64.to_be_bytes())
+            .set(header::PRODUCER_ID, self.producer_id.to_be_bytes())
             .set(header::PRODUCER_EPOCH, 3i16.to_be_bytes())
             .set(header::BASE_SEQUENCE, 42i32.to_be_bytes())
             .set(header::RECORD_COUNT, self.record_count.to_be_bytes());

@@ -20,13 +20,17 @@ use crate::wire::Client;
 use crate::wire::client::TopicInfo;
 
 pub mod acquire;
+pub mod frontier;
 pub mod group;
+pub mod lookout;
 pub mod membership;
 pub mod pace;
 pub mod parking;
 pub mod reader;
+pub mod rewritten;
 pub mod session;
 
+use frontier::Frontiers;
 use membership::{Assignment, Membership};
 use parking::Parking;
 use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
@@ -38,6 +42,7 @@ pub struct ShareSource {
     client: Client,
     topics: Vec<String>,
     context: Context,
+    frontiers: Frontiers,
     assignment: watch::Receiver<Assignment>,
     leave: Option<oneshot::Sender<()>>,
     membership: JoinHandle<()>,
@@ -64,8 +69,12 @@ struct Handle {
 impl ShareSource {
     /// Joins the group of a flow. The group's configs have been prepared (see [`group`]).
     ///
-    /// `parking` is shared by all lanes of the flow in this process.
-    pub fn join(flow: &FlowConfig, parking: &Parking, (health, metrics): (&Health, &FlowMetrics)) -> Self {
+    /// `parking` and `frontiers` are shared by all lanes of the flow in this process.
+    pub fn join(
+        flow: &FlowConfig,
+        (parking, frontiers): (&Parking, &Frontiers),
+        (health, metrics): (&Health, &FlowMetrics),
+    ) -> Self {
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
         let (membership, assignment) =
@@ -83,6 +92,7 @@ impl ShareSource {
                 health: health.clone(),
                 metrics: metrics.clone(),
             },
+            frontiers: frontiers.clone(),
             assignment,
             leave: Some(leave),
             membership: tokio::spawn(membership.run(left)),
@@ -94,6 +104,11 @@ impl ShareSource {
             refresh_at: Instant::now(),
             changed: true,
         }
+    }
+
+    /// Our member id.
+    pub fn member(&self) -> &str {
+        &self.context.member
     }
 
     /// Learns leaders and tells readers, where something has changed. A failure leaves everything as it is, for the next poll.
@@ -255,6 +270,7 @@ impl Source for ShareSource {
     async fn settle(&mut self, settlements: Vec<Settlement>) {
         let mut orders: BTreeMap<i32, (Vec<_>, Vec<_>)> = BTreeMap::new();
         for Settlement { parcel, held, written } in settlements {
+            self.frontiers.finish((parcel.topic_id, parcel.at.partition), &held, &parcel.records);
             let (partitions, finished) = orders.entry(parcel.leader).or_default();
             partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, &written)));
             finished.push((parcel.hold, parcel.span));

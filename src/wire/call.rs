@@ -114,18 +114,23 @@ fn first_i32(reply: &Bytes) -> u32 {
 /// Names of the requests that go through `kafka-protocol`.
 const fn name_of(key: i16) -> &'static str {
     match key {
+        1 => "Fetch",
         2 => "ListOffsets",
         3 => "Metadata",
+        8 => "OffsetCommit",
+        9 => "OffsetFetch",
         10 => "FindCoordinator",
         API_VERSIONS => "ApiVersions",
         19 => "CreateTopics",
         22 => "InitProducerId",
+        23 => "OffsetForLeaderEpoch",
         26 => "EndTxn",
         32 => "DescribeConfigs",
         44 => "IncrementalAlterConfigs",
         65 => "DescribeTransactions",
         66 => "ListTransactions",
         76 => "ShareGroupHeartbeat",
+        77 => "ShareGroupDescribe",
         _ => "request",
     }
 }

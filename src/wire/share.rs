@@ -321,8 +321,15 @@ pub struct DescribeShareGroupOffsets {
 pub struct ShareProgress {
     /// Topic.
     pub topic: String,
+    /// Id of the topic.
+    pub topic_id: Uuid,
     /// Partition.
     pub partition: i32,
+    /// The first offset that is not done, as the share coordinator has stored it: it trails the true one. `None` before the
+    /// partition was ever read.
+    pub start_offset: Option<i64>,
+    /// Leader epoch of the share partition's leader when it was stored.
+    pub leader_epoch: i32,
     /// Records still to be done; `None` where the broker does not know.
     pub lag: Option<u64>,
 }
@@ -364,17 +371,16 @@ fn read_progress(reader: &mut Reader) -> Result<Answer<Result<Vec<ShareProgress>
 
 fn read_topic_progress(reader: &mut Reader) -> Result<Vec<ShareProgress>, ReadError> {
     let topic = reader.compact_str()?.unwrap_or_default();
-    reader.uuid()?;
+    let topic_id = reader.uuid()?;
     let partitions = reader.array(|reader| {
         let partition = reader.i32()?;
-        // The start offset trails the true one, and its leader epoch with it.
-        reader.i64()?;
-        reader.i32()?;
+        let start_offset = Some(reader.i64()?).filter(|offset| *offset >= 0);
+        let leader_epoch = reader.i32()?;
         let lag = u64::try_from(reader.i64()?).ok();
         reader.i16()?;
         reader.compact_str()?;
         reader.tags()?;
-        Ok(ShareProgress { topic: topic.clone(), partition, lag })
+        Ok(ShareProgress { topic: topic.clone(), topic_id, partition, start_offset, leader_epoch, lag })
     })?;
     reader.tags()?;
     Ok(partitions)

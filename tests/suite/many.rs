@@ -4,6 +4,7 @@ mod coordinators;
 mod marker;
 mod recreate;
 mod suspend;
+mod unclean;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

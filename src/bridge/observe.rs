@@ -1,0 +1,154 @@
+//! Looks at the share group as a whole: how far all of its workers have come, and what it will not deliver.
+
+use std::collections::HashSet;
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::recopy::{Progress, Recopy, RecopyError};
+use crate::config::FlowConfig;
+use crate::health::Health;
+use crate::lane::{Wish, told};
+use crate::limits::PROGRESS_EVERY;
+use crate::metrics::{FlowMetrics, PartitionLabels};
+use crate::source::TopicPartition;
+use crate::source::share::frontier::Frontiers;
+use crate::source::share::lookout::Lookout;
+use crate::source::share::rewritten::Rewritten;
+use crate::wire::admin::share_progress;
+use crate::wire::offsets::share_members;
+use crate::wire::share::ShareProgress;
+use crate::wire::{Client, WireError};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Observer {
+    client: Client,
+    share_group: String,
+    lookout: Lookout,
+    recopy: Recopy,
+    /// Member ids of our lanes.
+    pub members: Vec<String>,
+    /// Topic partitions whose copy has failed.
+    troubled: HashSet<TopicPartition>,
+    health: Health,
+    metrics: FlowMetrics,
+}
+
+impl Observer {
+    /// An observer of the share group of a flow.
+    pub fn new(
+        flow: &FlowConfig,
+        incarnation: Uuid,
+        frontiers: Frontiers,
+        (health, metrics): (Health, FlowMetrics),
+    ) -> Self {
+        metrics.backlog.set(-1);
+        Self {
+            client: Client::new(flow.source.clone()),
+            share_group: flow.group.id.clone(),
+            lookout: Lookout::new(&flow.group.id, frontiers),
+            recopy: Recopy::new(flow, incarnation, metrics.clone()),
+            members: vec![],
+            troubled: HashSet::new(),
+            health,
+            metrics,
+        }
+    }
+
+    /// Looks again and again, until the process wants to end.
+    pub async fn run(mut self, mut wish: watch::Receiver<Wish>) {
+        loop {
+            if let Some(rewritten) = self.look().await {
+                self.copy(rewritten, &wish).await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PROGRESS_EVERY) => {}
+                () = told(&mut wish, Wish::Drain) => return,
+            }
+        }
+    }
+
+    /// Takes note of how far the group has come; returns what it will not deliver, or `None` where that is unknown.
+    pub async fn look(&mut self) -> Option<Vec<Rewritten>> {
+        match self.try_look().await {
+            Ok(rewritten) => {
+                self.health.well("rewritten offsets");
+                self.metrics.rewritten.set(rewritten.iter().map(Rewritten::count).sum());
+                Some(rewritten)
+            }
+            Err(error) => {
+                self.client.forget_coordinators();
+                if self.lookout.is_alarmed() {
+                    self.health.trouble("rewritten offsets", format_args!("found, but not remembered yet: {error}"));
+                }
+                tracing::debug!(group = self.share_group, %error, "progress of the share group unknown");
+                None
+            }
+        }
+    }
+
+    async fn try_look(&mut self) -> Result<Vec<Rewritten>, WireError> {
+        let progress = share_progress(&mut self.client, &self.share_group).await?;
+        self.show(&progress);
+        self.lookout.look(&mut self.client, &progress).await
+    }
+
+    fn show(&self, progress: &[ShareProgress]) {
+        let lags = progress.iter().map(|partition| {
+            let labels = PartitionLabels { topic: partition.topic.clone(), partition: partition.partition };
+            let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
+            self.metrics.lag.get_or_create(&labels).set(lag.unwrap_or(-1));
+            lag
+        });
+        // A group that the coordinator knows nothing of yet has not done everything.
+        let backlog = if progress.is_empty() { None } else { lags.sum() };
+        self.metrics.backlog.set(backlog.unwrap_or(-1));
+    }
+
+    /// Of all processes of the group, the one with the first member id copies what the group does not deliver.
+    async fn is_first(&mut self) -> bool {
+        match share_members(&mut self.client, &self.share_group).await {
+            Ok(members) => members.iter().min().is_some_and(|first| self.members.contains(first)),
+            Err(error) => {
+                self.client.forget_coordinators();
+                tracing::debug!(group = self.share_group, %error, "members of the share group unknown");
+                false
+            }
+        }
+    }
+
+    /// Copies as much as there is of everything; what has failed stays in trouble until it is copied, by whomever.
+    async fn copy(&mut self, rewritten: Vec<Rewritten>, wish: &watch::Receiver<Wish>) {
+        let mut troubled = HashSet::new();
+        let is_ours = !rewritten.is_empty() && self.is_first().await;
+        for rewritten in rewritten.into_iter().filter(|_| is_ours) {
+            let at = rewritten.at.clone();
+            if let Err(error) = self.copy_one(rewritten, wish).await {
+                let subject = subject(&at);
+                self.health.trouble(subject, format_args!("its log was cut by an unclean leader election; what was written anew is not copied yet: {error}"));
+                troubled.insert(at);
+            }
+        }
+        for at in self.troubled.difference(&troubled) {
+            self.health.well(subject(at));
+        }
+        self.troubled = troubled;
+    }
+
+    async fn copy_one(&mut self, mut rewritten: Rewritten, wish: &watch::Receiver<Wish>) -> Result<(), RecopyError> {
+        while rewritten.is_open() && *wish.borrow() == Wish::Run {
+            match self.recopy.step(&mut self.client, &rewritten).await? {
+                Progress::CaughtUp => return Ok(()),
+                Progress::To(position) => rewritten.position = position,
+            }
+            self.lookout.remember(&mut self.client, std::slice::from_ref(&rewritten)).await?;
+        }
+        tracing::info!(at = %rewritten.at, position = rewritten.position, end = rewritten.end, "copied what was written anew");
+        Ok(())
+    }
+}
+
+fn subject(at: &TopicPartition) -> String {
+    format!("rewritten {at}")
+}

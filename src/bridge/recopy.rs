@@ -1,0 +1,131 @@
+//! Copies records by offset from the source's log: those that the share group will not deliver.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::batch::{OffsetRange, RecordBatch, committed, within};
+use crate::config::FlowConfig;
+use crate::limits::HOLD_RETRY;
+use crate::metrics::FlowMetrics;
+use crate::sink::kafka::KafkaSink;
+use crate::sink::kafka::identity::transactional_id;
+use crate::sink::{Fate, Sink, SinkError};
+use crate::source::share::rewritten::Rewritten;
+use crate::source::{Hold, Parcel};
+use crate::wire::backoff::Backoff;
+use crate::wire::client::TopicInfo;
+use crate::wire::log::read_log;
+use crate::wire::{Client, WireError};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Recopy {
+    sink: KafkaSink,
+    metrics: FlowMetrics,
+}
+
+/// What a step has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// All committed records below this offset are on the target.
+    To(i64),
+    /// Nothing is there yet.
+    CaughtUp,
+}
+
+/// Why a step has failed; nothing of it is visible on the target.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecopyError {
+    /// The source.
+    #[error(transparent)]
+    Source(#[from] WireError),
+    /// The partition has no leader, or the topic is gone.
+    #[error("the cluster knows no leader of it")]
+    Leaderless,
+    /// A record batch that cannot be read.
+    #[error(transparent)]
+    Batch(#[from] crate::batch::BatchError),
+    /// The target.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The transaction was decided otherwise.
+    #[error("the transaction was not committed")]
+    NotCommitted,
+}
+
+impl Recopy {
+    /// A copier with a producer of its own, which follows those of the lanes.
+    pub fn new(flow: &FlowConfig, incarnation: Uuid, metrics: FlowMetrics) -> Self {
+        let transactional_id = transactional_id(&flow.name, incarnation, flow.lanes);
+        Self { sink: KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout), metrics }
+    }
+
+    /// Copies what one read of the log brings.
+    pub async fn step(&mut self, source: &mut Client, rewritten: &Rewritten) -> Result<Progress, RecopyError> {
+        let Rewritten { at, topic_id, position, end, .. } = rewritten;
+        let topics = source.topics(&[at.topic.to_string()]).await?;
+        let topic = topics.into_iter().filter_map(|(_, topic)| topic.ok()).find(|topic| topic.id == *topic_id);
+        let leader = topic.and_then(|topic| leader(&topic, at.partition)).ok_or(RecopyError::Leaderless)?;
+        let read = read_log(&*source.broker(leader).await?, (*topic_id, at.partition), *position).await?;
+        let batches: Vec<RecordBatch> = RecordBatch::split(read.records.clone()).collect::<Result<_, _>>()?;
+        let Some(last) = batches.last().map(RecordBatch::last_offset) else {
+            // Retention may have taken what was to be copied.
+            return Ok(if read.start_offset > *position {
+                Progress::To(read.start_offset)
+            } else {
+                Progress::CaughtUp
+            });
+        };
+        let next = (last + 1).min(*end);
+        let span = OffsetRange { first: *position, last: next - 1 };
+        let ranges = within(&committed(&batches, &read.aborted), span);
+        if !ranges.is_empty() {
+            let hold = Arc::new(Hold::new(ranges, Instant::now() + HOLD_RETRY));
+            let (at, topic_id, records) = (at.clone(), *topic_id, read.records);
+            self.write(Parcel { at, topic_id, leader, records, hold, span, delivery_count: 1, fragile: false }).await?;
+        }
+        Ok(Progress::To(next))
+    }
+
+    async fn write(&mut self, parcel: Parcel) -> Result<(), RecopyError> {
+        self.sink.open().await?;
+        let written = match self.sink.write(&[parcel]).await {
+            Ok(written) => written,
+            Err(error) => {
+                self.sink.abort().await;
+                return Err(error.into());
+            }
+        };
+        match self.decide().await {
+            Fate::NotCommitted => Err(RecopyError::NotCommitted),
+            Fate::Committed => {
+                let records = written.iter().flat_map(|written| &written.offsets).map(OffsetRange::count).sum();
+                self.metrics.recopied.inc_by(records);
+                self.metrics.sent.inc_by(records);
+                self.metrics.bytes_sent.inc_by(written.iter().map(|written| written.bytes).sum());
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks until the fate of the transaction is known: only then may anything be written again.
+    async fn decide(&mut self) -> Fate {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.sink.commit().await {
+                Ok(fate) => return fate,
+                Err(error) => {
+                    tracing::warn!(%error, "copy of rewritten records undecided");
+                    tokio::time::sleep(backoff.pause()).await;
+                }
+            }
+        }
+    }
+}
+
+fn leader(topic: &TopicInfo, partition: i32) -> Option<i32> {
+    *topic.leaders.get(usize::try_from(partition).ok()?)?
+}

@@ -1,0 +1,39 @@
+//! A replica that lacks records becomes leader: offsets that were copied hold other records from then on.
+
+use cluster::unique;
+
+use super::load::write;
+use super::many_pair;
+use crate::bridge::{Flow, alter_topic, await_all, eventually};
+
+#[test]
+fn c08_what_an_unclean_election_has_rewritten_is_copied_from_the_log() {
+    let pair = many_pair();
+    let topic = unique("unclean");
+    pair.source.create_topic_at(&topic, &[&[1, 2]]).unwrap();
+    alter_topic(&pair.source, &topic, "unclean.leader.election.enable=true,min.insync.replicas=1");
+    let flow = Flow::new(&pair, &[&topic]);
+    let mut worker = flow.start();
+    write(&pair.source, &topic, 0..80);
+    await_all(&pair.target, &topic, 80);
+
+    pair.source.broker(2).stop().unwrap();
+    write(&pair.source, &topic, 80..100);
+    await_all(&pair.target, &topic, 100);
+    worker.await_metric("sink_record_acknowledge_total", 100);
+    pair.source.broker(1).kill().unwrap();
+    pair.source.broker(2).start().unwrap();
+    eventually("the replica that lacks 20 records leads", || (pair.source.leader(&topic, 0).ok()? == 2).then_some(()));
+
+    // Half of the 20 offsets, then a new worker, then all of them and more.
+    write(&pair.source, &topic, 100..110);
+    await_all(&pair.target, &topic, 110);
+    eventually("half of them are left", || (worker.metric("rewritten_offsets") == 10).then_some(()));
+    worker.process.kill().unwrap();
+    worker = flow.start();
+    write(&pair.source, &topic, 110..145);
+    assert_eq!(await_all(&pair.target, &topic, 145).duplicates, 0);
+    worker.await_ready();
+    eventually("nothing is left to copy", || (worker.metric("rewritten_offsets") == 0).then_some(()));
+    assert_eq!(worker.metric("rewritten_record_copy_total"), 10);
+}
