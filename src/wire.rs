@@ -13,6 +13,7 @@ pub mod connection;
 pub mod error;
 pub mod leaders;
 pub mod produce;
+pub mod rights;
 pub mod share;
 pub mod transaction;
 pub mod transport;

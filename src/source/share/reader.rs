@@ -281,7 +281,7 @@ impl Reader {
         let asked_at = Instant::now();
         let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|_| self.spot.leave())?;
         self.session.on_fetched();
-        let arrival = self.receive(reply, asked_at);
+        let arrival = self.receive(reply, (&connection, asked_at));
         // In this order: between the two, another reader would take the partitions for free.
         self.spot.hold(self.session.held());
         self.spot.leave();
@@ -319,7 +319,7 @@ impl Reader {
         }
     }
 
-    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> Arrival {
+    fn receive(&mut self, reply: ShareFetched, (connection, asked_at): (&Connection, Instant)) -> Arrival {
         self.adopt_lock(reply.lock_ms);
         let mut arrival = Arrival { node: self.node, endpoints: reply.endpoints, ..Arrival::default() };
         let mut troubled = BTreeSet::new();
@@ -327,8 +327,7 @@ impl Reader {
             let Some(topic) = self.names.get(&partition.topic).cloned() else { continue };
             let at = TopicPartition { topic, partition: partition.partition };
             if let Some(code) = partition.error {
-                let words = partition.message.as_deref().unwrap_or_default();
-                let reason = format!("broker {} answers: {code} {words}", self.node);
+                let reason = connection.answered("ShareFetch", &at.to_string(), (code, partition.message.clone()));
                 self.health.trouble(format_args!("source {at}"), reason);
                 let leader = partition.leader.map(|leader| ((partition.topic, partition.partition), leader));
                 arrival.moved.extend(leader);
