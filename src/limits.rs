@@ -52,7 +52,10 @@ pub const FETCH_RECORDS_MAX: u32 = 200_000;
 /// Smallest `MaxBytes` of a share fetch.
 pub const FETCH_BYTES_MIN: usize = 256 << 10;
 
-/// `MaxBytes` of the first share fetch, before the size of records is known.
+/// Smallest `MaxBytes` over a link on which larger replies do not come in time.
+pub const SLOW_FETCH_BYTES_MIN: usize = 16 << 10;
+
+/// `MaxBytes` of the first share fetch, before the size of records and the speed of the link are known.
 pub const FETCH_BYTES_START: usize = 1 << 20;
 
 /// Offset ranges in one ShareAcknowledge request.
@@ -208,6 +211,7 @@ pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
+const _: () = assert!(SLOW_FETCH_BYTES_MIN <= FETCH_BYTES_MIN);
 const _: () = assert!(2 * FETCH_BYTES_MIN as u64 <= LANE_BYTES_MIN);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);

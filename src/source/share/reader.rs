@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::batch::OffsetRange;
 use crate::config::{ClusterConfig, GroupConfig};
 use crate::health::Health;
-use crate::limits::{FETCH_PAUSE, FETCH_WAIT};
+use crate::limits::{FETCH_PAUSE, FETCH_WAIT, RENEW_AT_DIVISOR};
 use crate::metrics::FlowMetrics;
 use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
@@ -279,8 +279,15 @@ impl Reader {
         let wait = if self.spot.park(self.session.wanted()) { FETCH_WAIT } else { Duration::ZERO };
         let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
-        let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|_| self.spot.leave())?;
+        let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|error| {
+            self.spot.leave();
+            if matches!(error, WireError::Timeout { .. }) {
+                self.pace.on_silence();
+            }
+        })?;
         self.session.on_fetched();
+        let bytes = reply.partitions.iter().map(|partition| partition.records.len()).sum();
+        self.pace.on_answered(bytes, asked_at.elapsed(), connection.request_timeout.min(self.lock / RENEW_AT_DIVISOR));
         let arrival = self.receive(reply, (&connection, asked_at));
         // In this order: between the two, another reader would take the partitions for free.
         self.spot.hold(self.session.held());
