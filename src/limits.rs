@@ -96,6 +96,15 @@ pub const HOLD_RETRY: Duration = Duration::from_secs(10);
 /// Leaders and topics of a cluster are asked for again at the latest after this.
 pub const METADATA_AGE_MAX: Duration = Duration::from_secs(60);
 
+/// Pause between two looks at the policies of a flow's topics.
+pub const POLICIES_EVERY: Duration = Duration::from_secs(5);
+
+/// Topics whose configs are asked for in one request: an answer of some 200 KB.
+pub const DESCRIBED_TOPICS_MAX: usize = 1_000;
+
+/// Topics that a message names before it only counts them.
+pub const NAMED_TOPICS_MAX: usize = 10;
+
 /// Something unknown or moved is asked for again after this.
 pub const METADATA_SOON: Duration = Duration::from_millis(500);
 

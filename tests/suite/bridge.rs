@@ -52,9 +52,11 @@ impl Flow {
         Self { group, lines }
     }
 
-    /// One more line of the file, with the whole path of its key.
+    /// One more line of the file, with the whole path of its key. It replaces an earlier one with the same key.
     #[must_use]
     pub(crate) fn with(mut self, line: &str) -> Self {
+        let key = |line: &str| line.split(" = ").next().map(str::to_owned);
+        self.lines.retain(|earlier| key(earlier) != key(line));
         self.lines.push(line.to_owned());
         self
     }

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod bridge;
+mod compaction;
 mod elastic;
 mod flow;
 mod hold;
