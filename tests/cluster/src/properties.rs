@@ -7,7 +7,7 @@ pub(crate) struct Node<'a> {
     /// (broker port, controller port) of node 1, 2, ...
     pub(crate) ports: &'a [(u16, u16)],
     pub(crate) data: &'a Path,
-    /// Set last, so they win.
+    /// Set last, so they win; `{broker}` and `{controller}` in a value are the node's ports.
     pub(crate) overrides: &'a [(String, String)],
 }
 
@@ -57,6 +57,7 @@ share.coordinator.state.topic.min.isr={in_sync}
         data = node.data.display(),
     );
     for (key, value) in node.overrides {
+        let value = value.replace("{broker}", &broker.to_string()).replace("{controller}", &controller.to_string());
         writeln!(text, "{key}={value}").expect("a String takes all");
     }
     text
@@ -72,7 +73,10 @@ mod tests {
             id: 2,
             ports: &[(1, 2), (3, 4), (5, 6)],
             data: Path::new("/data"),
-            overrides: &[("auto.create.topics.enable".into(), "true".into())],
+            overrides: &[
+                ("auto.create.topics.enable".into(), "true".into()),
+                ("listeners".into(), "A://a:{broker},B://b:{controller}".into()),
+            ],
         };
         let text = server(&node);
         assert!(text.contains("controller.quorum.voters=1@127.0.0.1:2,2@127.0.0.1:4,3@127.0.0.1:6\n"));
@@ -80,5 +84,6 @@ mod tests {
         assert!(text.contains("share.coordinator.state.topic.min.isr=2\n"));
         let last = text.lines().rfind(|line| line.starts_with("auto.create.topics.enable"));
         assert_eq!(last, Some("auto.create.topics.enable=true"));
+        assert!(text.ends_with("listeners=A://a:3,B://b:4\n"));
     }
 }
