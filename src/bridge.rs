@@ -14,15 +14,17 @@ use crate::limits::FAREWELL_MAX;
 use crate::metrics::{self, FlowMetrics};
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
-use crate::source::share::ShareSource;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
 use crate::source::share::parking::Parking;
+use crate::source::share::{Admitted, ShareSource};
 
+pub mod compaction;
 pub mod observe;
 pub mod prepare;
 pub mod recopy;
 
+use compaction::Compacted;
 use observe::Observer;
 
 /// What runs, for those who look at it from outside.
@@ -42,6 +44,18 @@ pub struct Bridge {
     config: Config,
     view: View,
     wish: watch::Sender<Wish>,
+}
+
+/// Why a flow cannot run. Starting again would not help.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its share group can't be brought to the configs that it needs.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// It does not allow what its topics are.
+    #[error(transparent)]
+    Compacted(#[from] Compacted),
 }
 
 /// How a bridge came to its end.
@@ -68,8 +82,8 @@ impl Bridge {
 
     /// Runs until `stop` completes, then drains.
     ///
-    /// Errors: a share group that can't be brought to the configs that it needs; nothing was acquired for that flow.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, GroupError> {
+    /// Errors: a flow that cannot run; nothing was acquired for it.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, Refusal> {
         let mut flows = JoinSet::new();
         for (flow, (_, metrics)) in self.config.flows.iter().zip(&self.view.flows) {
             let health = self.view.health.within(&flow.name);
@@ -94,7 +108,7 @@ impl Bridge {
     }
 }
 
-async fn gather(flows: &mut JoinSet<Result<u64, GroupError>>, farewell: &mut Farewell) {
+async fn gather(flows: &mut JoinSet<Result<u64, Refusal>>, farewell: &mut Farewell) {
     while let Some(ended) = flows.join_next().await {
         // A flow that was refused had acquired nothing.
         farewell.released += ended.ok().and_then(Result::ok).unwrap_or(0);
@@ -106,15 +120,17 @@ async fn run_flow(
     flow: FlowConfig,
     wish: watch::Receiver<Wish>,
     (health, metrics): (Health, FlowMetrics),
-) -> Result<u64, GroupError> {
+) -> Result<u64, Refusal> {
     let mut stopped = wish.clone();
     health.pending("start", "share group and topics are being prepared");
-    tokio::select! {
-        prepared = prepare::prepare(&flow, &health) => prepared?,
+    let admitted = tokio::select! {
+        prepared = prepare(&flow, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
-    }
+    };
+    let admission = admitted.subscribe();
     let mut watchers = JoinSet::new();
     watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
+    watchers.spawn(compaction::keep(flow.clone(), admitted, health.clone()));
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
     let incarnation = Uuid::new_v4();
     let (parking, frontiers) = (Parking::default(), Frontiers::default());
@@ -124,7 +140,8 @@ async fn run_flow(
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
-        let source = ShareSource::join(&flow, (&parking, &frontiers), (&health, &metrics));
+        let shared = (parking.clone(), frontiers.clone(), admission.clone());
+        let source = ShareSource::join(&flow, shared, (&health, &metrics));
         observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
         let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
@@ -139,4 +156,11 @@ async fn run_flow(
     }
     // The watchers never end by themselves; they end with their set.
     Ok(released)
+}
+
+/// What must stand before anything is acquired; returns from which topics that may be. What is refused changes nothing.
+async fn prepare(flow: &FlowConfig, health: &Health) -> Result<watch::Sender<Admitted>, Refusal> {
+    let admitted = compaction::admit(flow, health).await?;
+    prepare::prepare(flow, health).await?;
+    Ok(admitted)
 }

@@ -89,6 +89,8 @@ pub struct FlowConfig {
     pub sink: Arc<ClusterConfig>,
     /// Topics to copy, at least one, without duplicates: `topics.names`.
     pub topics: Vec<String>,
+    /// Whether compacted topics are copied, although order is not kept: `allow.unordered.compacted`.
+    pub allow_unordered_compacted: bool,
     /// The share group on the source.
     pub group: GroupConfig,
     /// Members of the group that this process runs: `lanes.count`.

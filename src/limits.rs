@@ -56,7 +56,10 @@ pub const FETCH_RECORDS_MAX: u32 = 200_000;
 /// Smallest `MaxBytes` of a share fetch.
 pub const FETCH_BYTES_MIN: usize = 256 << 10;
 
-/// `MaxBytes` of the first share fetch, before the size of records is known.
+/// Smallest `MaxBytes` over a link on which larger replies do not come in time.
+pub const SLOW_FETCH_BYTES_MIN: usize = 16 << 10;
+
+/// `MaxBytes` of the first share fetch, before the size of records and the speed of the link are known.
 pub const FETCH_BYTES_START: usize = 1 << 20;
 
 /// Offset ranges in one ShareAcknowledge request.
@@ -97,6 +100,15 @@ pub const HOLD_RETRY: Duration = Duration::from_secs(10);
 
 /// Leaders and topics of a cluster are asked for again at the latest after this.
 pub const METADATA_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// Pause between two looks at the policies of a flow's topics.
+pub const POLICIES_EVERY: Duration = Duration::from_secs(5);
+
+/// Topics whose configs are asked for in one request: an answer of some 200 KB.
+pub const DESCRIBED_TOPICS_MAX: usize = 1_000;
+
+/// Topics that a message names before it only counts them.
+pub const NAMED_TOPICS_MAX: usize = 10;
 
 /// Something unknown or moved is asked for again after this.
 pub const METADATA_SOON: Duration = Duration::from_millis(500);
@@ -219,6 +231,7 @@ pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
+const _: () = assert!(SLOW_FETCH_BYTES_MIN <= FETCH_BYTES_MIN);
 const _: () = assert!(2 * FETCH_BYTES_MIN as u64 <= LANE_BYTES_MIN);
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);

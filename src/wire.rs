@@ -15,6 +15,7 @@ pub mod leaders;
 pub mod log;
 pub mod offsets;
 pub mod produce;
+pub mod rights;
 pub mod share;
 pub mod transaction;
 pub mod transport;

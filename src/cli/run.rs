@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{fail, refuse};
-use crate::bridge::{Bridge, Farewell};
+use crate::bridge::{Bridge, Farewell, Refusal};
 use crate::config::{Config, FlowConfig};
 use crate::error::Exit;
 use crate::source::share::group::GroupError;
@@ -64,7 +64,7 @@ async fn serve(config: Config) -> Exit {
             tracing::warn!(released, "records were left unfinished, and released for others");
             Exit::Ok
         }
-        Err(refused @ GroupError::Clamped { .. }) => {
+        Err(refused @ (Refusal::Compacted(_) | Refusal::Group(GroupError::Clamped { .. }))) => {
             eprintln!("error: {refused}");
             Exit::Config
         }

@@ -92,6 +92,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let name = view.section.place.name()?.to_owned();
     let ends = ends(&mut view, clusters);
     let topics = view.list("topics.names");
+    let allow_unordered_compacted = view.boolean("allow.unordered.compacted");
     let group = group(&mut view);
     let transaction_timeout = view.duration("transaction.timeout.ms");
     if let (Some(transaction), Some(group)) = (transaction_timeout, &group)
@@ -116,6 +117,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         source,
         sink,
         topics: topics?,
+        allow_unordered_compacted: allow_unordered_compacted?,
         group: group?,
         lanes: lanes?,
         memory_bytes: memory_bytes?,

@@ -50,7 +50,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 20] = [
+pub(super) const KEYS: [Key; 21] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -169,6 +169,13 @@ pub(super) const KEYS: [Key; 20] = [
         kind: Kind::OffsetReset,
         default: Some("earliest"),
         doc: "Where a new group starts in a partition",
+    },
+    Key {
+        name: "allow.unordered.compacted",
+        scope: Scope::Flow,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        doc: "Whether compacted topics are copied although an older value may arrive after a newer one",
     },
     Key {
         name: "lanes.count",

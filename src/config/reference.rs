@@ -45,7 +45,7 @@ fn tables() -> String {
 /// A key as the sample file must show it; of a required one the value is free.
 fn sample(key: &Key) -> String {
     let default = key.default.map(|text| match key.kind {
-        Kind::Integer { .. } => format!("{text}\n"),
+        Kind::Integer { .. } | Kind::Boolean => format!("{text}\n"),
         _ => format!("\"{}\"\n", text.replace("<flow>", "orders")),
     });
     let takes = key.kind.takes();

@@ -121,6 +121,11 @@ impl View<'_> {
         self.number(name).map(Duration::from_millis)
     }
 
+    pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
+        let Value::Boolean(flag) = self.value(name)? else { unreachable!("{name} is a boolean in the table of keys") };
+        Some(flag)
+    }
+
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         let Value::Text(text) = self.value(name)? else { unreachable!("{name} is text in the table of keys") };
         Some(text)

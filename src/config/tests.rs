@@ -64,6 +64,7 @@ fn defaults_fill_what_the_file_leaves_out() {
             source: cluster("a", &["a1:9092", "a2:9092"]),
             sink: cluster("b", &["b1:9092"]),
             topics: vec!["t".to_owned()],
+            allow_unordered_compacted: false,
             group: GroupConfig {
                 id: "sharebridge-f".to_owned(),
                 lock: Duration::from_secs(30),
@@ -104,6 +105,7 @@ share.acquisition.lock.timeout.ms = 60000
 share.max.delivery.count = 25
 share.partition.max.record.locks = 100
 share.auto.offset.reset = 'by_duration:PT1H'
+allow.unordered.compacted = true
 lanes.count = 64
 memory.max.bytes = 67108864
 transaction.timeout.ms = 49999
@@ -121,6 +123,7 @@ transaction.timeout.ms = 49999
     let flow = &config.flows[0];
     assert_eq!(flow.name, "eu.orders");
     assert_eq!(flow.topics, ["t", "7", "u.v_w-x"]);
+    assert!(flow.allow_unordered_compacted);
     assert_eq!(flow.source.bootstrap, ["[::1]:9092", "a_2.example:1"]);
     assert_eq!(flow.source.client_id, "me");
     assert_eq!(flow.source.request_timeout, Duration::from_secs(1));

@@ -16,6 +16,8 @@ use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT
 pub(super) enum Kind {
     /// A whole number, both bounds included.
     Integer { min: u64, max: u64, unit: &'static str },
+    /// Yes or no.
+    Boolean,
     /// Free text on one line.
     Text,
     /// One of these words.
@@ -38,6 +40,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Number(u64),
+    Boolean(bool),
     Text(String),
     List(Vec<String>),
     Address(SocketAddr),
@@ -60,6 +63,7 @@ impl Kind {
             Kind::Integer { min, max, .. } => {
                 number(text).filter(|number| (min..=max).contains(&number)).map(Value::Number)
             }
+            Kind::Boolean => text.parse().ok().map(Value::Boolean),
             Kind::Text | Kind::Cluster => is_text(text).then(|| Value::Text(text.to_owned())),
             Kind::Choice(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::Address => text.parse().ok().map(Value::Address),
@@ -75,6 +79,7 @@ impl Kind {
     pub(super) fn takes(&self) -> String {
         match self {
             Kind::Integer { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
+            Kind::Boolean => "true or false".to_owned(),
             Kind::Text => format!("text of 1 to {TEXT_CHARS_MAX} characters on one line"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Address => "an IP address and a port such as 127.0.0.1:9470".to_owned(),

@@ -36,6 +36,9 @@ use parking::Parking;
 use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
 use session::{Key, request};
 
+/// Ids of the topics from which records may be acquired; the others are left alone, whatever is assigned.
+pub type Admitted = Arc<BTreeSet<Uuid>>;
+
 /// See the module.
 #[derive(Debug)]
 pub struct ShareSource {
@@ -44,6 +47,7 @@ pub struct ShareSource {
     context: Context,
     frontiers: Frontiers,
     assignment: watch::Receiver<Assignment>,
+    admitted: watch::Receiver<Admitted>,
     leave: Option<oneshot::Sender<()>>,
     membership: JoinHandle<()>,
     readers: BTreeMap<i32, Handle>,
@@ -72,7 +76,7 @@ impl ShareSource {
     /// `parking` and `frontiers` are shared by all lanes of the flow in this process.
     pub fn join(
         flow: &FlowConfig,
-        (parking, frontiers): (&Parking, &Frontiers),
+        (parking, frontiers, admitted): (Parking, Frontiers, watch::Receiver<Admitted>),
         (health, metrics): (&Health, &FlowMetrics),
     ) -> Self {
         let member = Uuid::new_v4().to_string();
@@ -88,12 +92,13 @@ impl ShareSource {
                 group: flow.group.clone(),
                 member,
                 arrivals: sender,
-                parking: parking.clone(),
+                parking,
                 health: health.clone(),
                 metrics: metrics.clone(),
             },
-            frontiers: frontiers.clone(),
+            frontiers,
             assignment,
+            admitted,
             leave: Some(leave),
             membership: tokio::spawn(membership.run(left)),
             readers: BTreeMap::new(),
@@ -113,7 +118,7 @@ impl ShareSource {
 
     /// Learns leaders and tells readers, where something has changed. A failure leaves everything as it is, for the next poll.
     async fn follow(&mut self) {
-        self.changed |= self.assignment.has_changed().unwrap_or(false);
+        self.changed |= self.assignment.has_changed().unwrap_or(false) || self.admitted.has_changed().unwrap_or(false);
         if Instant::now() >= self.refresh_at {
             self.refresh().await;
         }
@@ -123,13 +128,14 @@ impl ShareSource {
         let Some(assigned) = self.assignment.borrow_and_update().clone() else {
             return;
         };
+        let admitted = self.admitted.borrow_and_update().clone();
         let names: HashMap<Uuid, Arc<str>> =
             self.known.iter().map(|topic| (topic.id, topic.name.as_str().into())).collect();
         let mut led: BTreeMap<i32, BTreeSet<Key>> = self.readers.keys().map(|node| (*node, BTreeSet::new())).collect();
         let mut leaderless = BTreeSet::new();
         for (topic, partition) in assigned {
             match self.leader((topic, partition)) {
-                Some(_) if self.is_paused(&names, (topic, partition)) => {}
+                Some(_) if !admitted.contains(&topic) || self.is_paused(&names, (topic, partition)) => {}
                 Some(node) => {
                     led.entry(node).or_default().insert((topic, partition));
                 }
@@ -246,6 +252,7 @@ impl Source for ShareSource {
         tokio::select! {
             Some(arrival) = self.arrivals.recv() => self.receive(arrival, &mut shipment),
             _ = self.assignment.changed() => self.changed = true,
+            Ok(()) = self.admitted.changed() => self.changed = true,
             () = tokio::time::sleep_until(deadline) => {}
         }
         while let Ok(arrival) = self.arrivals.try_recv() {

@@ -1,6 +1,6 @@
 //! The few administrative requests of a bridge: configs of groups and topics, creation of topics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
@@ -10,8 +10,9 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
+use crate::limits::DESCRIBED_TOPICS_MAX;
 use crate::wire::client::{Client, CoordinatorKind};
-use crate::wire::error::{WireError, code_of};
+use crate::wire::error::{Code, WireError, code_of};
 use crate::wire::share::{DescribeShareGroupOffsets, ShareProgress};
 
 /// Whose configs. Source: `ConfigResource.Type`.
@@ -42,6 +43,41 @@ pub async fn describe_configs(client: &mut Client, resource: Resource, name: &st
         configs.extend(known);
     }
     Ok(configs)
+}
+
+/// Reads one config of many topics, in requests of at most [`DESCRIBED_TOPICS_MAX`]: for each topic, in their order, its effective
+/// value, or why the cluster does not tell it.
+pub async fn config_of_topics(
+    client: &mut Client,
+    topics: &[String],
+    config: &str,
+) -> Result<Vec<Result<String, WireError>>, WireError> {
+    let connection = client.anybody().await?;
+    let wanted = |topic: &String| {
+        DescribeConfigsResource::default()
+            .with_resource_type(Resource::Topic as i8)
+            .with_resource_name(text(topic))
+            .with_configuration_keys(Some(vec![text(config)]))
+    };
+    let mut told = HashMap::new();
+    for topics in topics.chunks(DESCRIBED_TOPICS_MAX) {
+        let request = DescribeConfigsRequest::default().with_resources(topics.iter().map(wanted).collect());
+        for result in connection.call(&request).await?.results {
+            let name = result.resource_name.to_string();
+            let value = match code_of(result.error_code) {
+                Some(code) => Err((code, result.error_message.map(|words| words.to_string()))),
+                None => Ok(result.configs.into_iter().find(|c| &*c.name == config).and_then(|c| c.value)),
+            };
+            told.insert(name, value);
+        }
+    }
+    let silence = || (Code::UnknownServerError, Some(format!("no {config} in the answer")));
+    let of_topic = |topic: &String| match told.remove(topic) {
+        Some(Ok(Some(value))) => Ok(value.to_string()),
+        Some(Err(refusal)) => Err(connection.answered("DescribeConfigs", &format!("topic {topic}"), refusal)),
+        Some(Ok(None)) | None => Err(connection.answered("DescribeConfigs", &format!("topic {topic}"), silence())),
+    };
+    Ok(topics.iter().map(of_topic).collect())
 }
 
 /// Sets configs of a group and leaves its others as they are (KIP-339). The group need not exist yet.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::wire::rights::missing;
+
 /// A broker's error code. Source: Kafka's protocol errors.
 pub use kafka_protocol::error::ResponseError as Code;
 
@@ -77,7 +79,7 @@ pub enum WireError {
         remedy: &'static str,
     },
     /// The broker answered with an error code.
-    #[error("{place}: {api} ({what}): {code}{}", detail(message))]
+    #[error("{place}: {api} ({what}): {code}{}{}", detail(message), remedy(api, *code))]
     Answered {
         /// Where: cluster and address.
         place: Place,
@@ -102,6 +104,10 @@ pub enum WireError {
 
 fn detail(message: &Option<String>) -> String {
     message.as_ref().filter(|text| !text.is_empty()).map(|text| format!(": {text}")).unwrap_or_default()
+}
+
+fn remedy(api: &str, code: Code) -> String {
+    missing(api, code).map(|right| format!("; grant {right}")).unwrap_or_default()
 }
 
 impl WireError {

@@ -247,7 +247,9 @@ fn read_partition(topic: Uuid, reader: &mut Reader) -> Result<SharePartitionFetc
     // Acknowledgements travel in ShareAcknowledge only, so their error fields here are empty.
     reader.i16()?;
     reader.compact_str()?;
-    let leader = read_leader(reader)?;
+    // Beside any other code the hint stays at the schema's default, which is node 0 (tried on 4.4.0: nobody is there).
+    let has_moved = matches!(error, Some(Code::NotLeaderOrFollower | Code::FencedLeaderEpoch));
+    let leader = read_leader(reader)?.filter(|_| has_moved);
     let records = reader.compact_bytes()?;
     let acquired = read_acquired(reader)?;
     reader.tags()?;
@@ -394,6 +396,11 @@ mod tests {
 
     /// A ShareFetch reply with one partition and these acquired ranges.
     fn reply(ranges: &[(i64, i64)]) -> Bytes {
+        refused(0, ranges)
+    }
+
+    /// The same with an error code.
+    fn refused(code: i16, ranges: &[(i64, i64)]) -> Bytes {
         let mut out = BytesMut::new();
         out.put_no_tags();
         out.put_slice(&[0; 4 + 2 + 1 + 4]);
@@ -401,7 +408,8 @@ mod tests {
         out.put_uuid(Uuid::from_u128(1));
         out.put_compact_len(1);
         out.put_i32(0);
-        out.put_slice(&[0; 2 + 1 + 2 + 1]);
+        out.put_i16(code);
+        out.put_slice(&[0; 1 + 2 + 1]);
         out.put_slice(&[0; 4 + 4 + 1]);
         out.put_compact_len(3);
         out.put_slice(b"xyz");
@@ -428,6 +436,15 @@ mod tests {
         for nonsense in [&[(0, 9), (9, 12)][..], &[(5, 4)], &[(-1, 3)], &[(0, i64::MAX)], &[(7, 8), (1, 2)]] {
             assert_eq!(acquired(nonsense), Err("impossible offsets".to_owned()), "{nonsense:?}");
         }
+    }
+
+    #[test]
+    fn only_who_is_not_the_leader_says_who_is() {
+        let leader = |code: Code| ShareFetch::decode(refused(code.code(), &[]), 2).unwrap().reply.partitions[0].leader;
+        assert_eq!(leader(Code::NotLeaderOrFollower), Some(0));
+        assert_eq!(leader(Code::FencedLeaderEpoch), Some(0));
+        assert_eq!(leader(Code::TopicAuthorizationFailed), None);
+        assert_eq!(leader(Code::CorruptMessage), None);
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Without faults everything arrives exactly once, unchanged, and nothing else does.
 
-mod segment;
+pub(crate) mod segment;
 
 use cluster::load::{Load, produce};
 use cluster::read::{Isolation, Record, read_all};
@@ -21,7 +21,7 @@ fn contents(cluster: &Cluster, topic: &str) -> Option<Vec<Record>> {
 }
 
 /// Waits until the target has as many records as the source; then they must be the same.
-fn assert_copied(topic: &str) -> Vec<Record> {
+pub(crate) fn assert_copied(topic: &str) -> Vec<Record> {
     let source = contents(&pair().source, topic).unwrap();
     let target = eventually(&format!("{} records of {topic} have arrived", source.len()), || {
         contents(&pair().target, topic).filter(|target| target.len() >= source.len())
@@ -37,7 +37,7 @@ fn assert_done(worker: &Worker, group: &str) {
     assert_eq!(lag(&pair().source, group), Some(0));
 }
 
-fn producer(settings: &[(&str, &str)]) -> BaseProducer {
+pub(crate) fn producer(settings: &[(&str, &str)]) -> BaseProducer {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", pair().source.bootstrap());
     for (key, value) in settings {
@@ -47,7 +47,7 @@ fn producer(settings: &[(&str, &str)]) -> BaseProducer {
 }
 
 /// Writes one record to a partition.
-fn send(producer: &BaseProducer, topic: &str, partition: i32, (key, value): (Option<&[u8]>, Option<&[u8]>)) {
+pub(crate) fn send(producer: &BaseProducer, topic: &str, partition: i32, (key, value): (Option<&[u8]>, Option<&[u8]>)) {
     let mut record = BaseRecord::<[u8], [u8]>::to(topic).partition(partition);
     (record.key, record.payload) = (key, value);
     producer.send(record).map_err(|(error, _)| error).unwrap();
@@ -168,7 +168,7 @@ fn batches_with_holes_from_compaction_arrive_whole() {
         contents(&pair.source, &topic).filter(|left| left.len() < 2_400)
     });
 
-    let flow = Flow::new(pair, &[&topic]);
+    let flow = Flow::new(pair, &[&topic]).with("flows.f.allow.unordered.compacted = true");
     let worker = flow.start();
     let copied = assert_copied(&topic);
     println!("{} of 2500 records are left", copied.len());

@@ -3,13 +3,18 @@
 
 mod attempts;
 mod bridge;
+mod codecs;
+mod compaction;
 mod elastic;
 mod flow;
+mod guarded;
 mod hold;
 mod keeper;
 mod many;
+mod network;
 mod partition;
 mod refusal;
+mod rights;
 mod session;
 mod shutdown;
 mod source_restart;

@@ -11,7 +11,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::bridge::{DEADLINE, Flow, Worker, await_all, eventually, mortal_pair};
 
 /// Exit code and all output of a worker that ends by itself.
-fn end_of(mut worker: Worker) -> (Option<i32>, String) {
+pub(crate) fn end_of(mut worker: Worker) -> (Option<i32>, String) {
     let status = worker.process.wait_exit(DEADLINE).unwrap();
     let log = worker.process.log();
     println!("{log}");

@@ -40,6 +40,7 @@ fn texts_and_policies_are_checked() {
             "share.group.id = \"a\\nb\"",
             "share.group.id: cannot be \"a\\nb\", give text of 1 to 255 characters on one line",
         ),
+        ("allow.unordered.compacted = 'yes'", "allow.unordered.compacted: cannot be \"yes\", give true or false"),
         (
             "share.auto.offset.reset = 'none'",
             "share.auto.offset.reset: cannot be \"none\", give earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H",

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::batch::OffsetRange;
 use crate::config::{ClusterConfig, GroupConfig};
 use crate::health::Health;
-use crate::limits::{FETCH_PAUSE, FETCH_WAIT};
+use crate::limits::{FETCH_PAUSE, FETCH_WAIT, RENEW_AT_DIVISOR};
 use crate::metrics::FlowMetrics;
 use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
@@ -279,9 +279,16 @@ impl Reader {
         let wait = if self.spot.park(self.session.wanted()) { FETCH_WAIT } else { Duration::ZERO };
         let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
-        let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|_| self.spot.leave())?;
+        let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|error| {
+            self.spot.leave();
+            if matches!(error, WireError::Timeout { .. }) {
+                self.pace.on_silence();
+            }
+        })?;
         self.session.on_fetched();
-        let arrival = self.receive(reply, asked_at);
+        let bytes = reply.partitions.iter().map(|partition| partition.records.len()).sum();
+        self.pace.on_answered(bytes, asked_at.elapsed(), connection.request_timeout.min(self.lock / RENEW_AT_DIVISOR));
+        let arrival = self.receive(reply, (&connection, asked_at));
         // In this order: between the two, another reader would take the partitions for free.
         self.spot.hold(self.session.held());
         self.spot.leave();
@@ -319,7 +326,7 @@ impl Reader {
         }
     }
 
-    fn receive(&mut self, reply: ShareFetched, asked_at: Instant) -> Arrival {
+    fn receive(&mut self, reply: ShareFetched, (connection, asked_at): (&Connection, Instant)) -> Arrival {
         self.adopt_lock(reply.lock_ms);
         let mut arrival = Arrival { node: self.node, endpoints: reply.endpoints, ..Arrival::default() };
         let mut troubled = BTreeSet::new();
@@ -327,8 +334,7 @@ impl Reader {
             let Some(topic) = self.names.get(&partition.topic).cloned() else { continue };
             let at = TopicPartition { topic, partition: partition.partition };
             if let Some(code) = partition.error {
-                let words = partition.message.as_deref().unwrap_or_default();
-                let reason = format!("broker {} answers: {code} {words}", self.node);
+                let reason = connection.answered("ShareFetch", &at.to_string(), (code, partition.message.clone()));
                 self.health.trouble(format_args!("source {at}"), reason);
                 let leader = partition.leader.map(|leader| ((partition.topic, partition.partition), leader));
                 arrival.moved.extend(leader);

@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 use crate::broker::{Broker, LOG_TAIL_BYTES_MAX};
 use crate::folder::{Folder, tail};
 use crate::kafka::{Jvm, Kafka, TOOL};
-use crate::ports;
 use crate::properties::{Node, Ports, server};
+use crate::{Proxy, ports};
 
 /// Starts that may fail because another process took a port between our look and the broker's bind.
 pub(crate) const START_TRIES_MAX: usize = 3;
@@ -32,7 +32,7 @@ pub struct Spec {
     pub version: String,
     /// Brokers. One is its own controller, several have one in a node of its own; from 3 on, topics have 3 replicas.
     pub brokers: usize,
-    /// Broker properties, over those that suit tests.
+    /// Broker properties, over those that suit tests; `{broker}` and `{controller}` in a value are the node's ports.
     pub overrides: Vec<(String, String)>,
     /// Feature levels to format with, over those of a fresh cluster, such as `("transaction.version", 1)`.
     pub features: Vec<(String, u16)>,
@@ -64,6 +64,19 @@ impl Spec {
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.overrides.push((key.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Gives the only broker a second listener that is reached through a proxy. Clients of the proxy never leave it.
+    #[must_use]
+    pub fn behind(self, proxy: &Proxy) -> Self {
+        let (port, broker_port) = proxy.ports();
+        let broker = "PLAINTEXT://127.0.0.1:{broker}";
+        self.with(
+            "listeners",
+            &format!("{broker},CONTROLLER://127.0.0.1:{{controller}},PROXIED://127.0.0.1:{broker_port}"),
+        )
+        .with("advertised.listeners", &format!("{broker},PROXIED://127.0.0.1:{port}"))
+        .with("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT")
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Node<'a> {
     pub(crate) id: usize,
     pub(crate) ports: &'a Ports,
     pub(crate) data: &'a Path,
-    /// Set last, so they win.
+    /// Set last, so they win; `{broker}` and `{controller}` in a value are the node's ports.
     pub(crate) overrides: &'a [(String, String)],
 }
 
@@ -69,7 +69,10 @@ share.coordinator.state.topic.min.isr={in_sync}
         controller = node.ports.controller,
         data = node.data.display(),
     );
+    let broker = node.ports.brokers.get(node.id - 1).map(u16::to_string).unwrap_or_default();
+    let controller = node.ports.controller.to_string();
     for (key, value) in node.overrides {
+        let value = value.replace("{broker}", &broker).replace("{controller}", &controller);
         writeln!(text, "{key}={value}").expect("a String takes all");
     }
     text
@@ -105,7 +108,10 @@ mod tests {
             id,
             ports: &Ports { brokers: brokers.to_vec(), controller: 9 },
             data: Path::new("/data"),
-            overrides: &[("auto.create.topics.enable".into(), "true".into())],
+            overrides: &[
+                ("auto.create.topics.enable".into(), "true".into()),
+                ("advertised.listeners".into(), "A://a:{broker},B://b:{controller}".into()),
+            ],
         };
         server(&node)
     }
@@ -117,6 +123,7 @@ mod tests {
         assert!(text.contains("listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:9\n"));
         assert!(text.contains("controller.quorum.voters=1@127.0.0.1:9\n"));
         assert!(text.contains("share.coordinator.state.topic.min.isr=1\n"));
+        assert!(text.ends_with("advertised.listeners=A://a:1,B://b:9\n"));
     }
 
     #[test]

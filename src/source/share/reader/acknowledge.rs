@@ -119,7 +119,11 @@ impl Reader {
                 }
                 answers => answers,
             };
-            let answers = answers.inspect_err(|error| self.on_error(error))?;
+            let answers = match answers.inspect_err(|error| self.on_error(error)) {
+                // The broker refuses all of it: a right is missing, or it is too busy. Until the locks end, the records are ours.
+                Err(WireError::Answered { code, .. }) => vec![Some(code); partitions.len()],
+                answers => answers?,
+            };
             let (mut left, mut right) = (vec![], vec![]);
             for (partition, code) in partitions.iter().zip(answers).filter_map(|(p, code)| Some((p, code?))) {
                 match halves(partition).filter(|_| code == Code::InvalidRecordState) {

@@ -1,0 +1,48 @@
+//! Which right is missing where a broker refuses a request. Source: KIP-11, and Kafka's table of operations by request.
+
+use crate::wire::error::Code;
+
+/// The operation that must be allowed, and on what; `None` where the code is not about rights.
+pub fn missing(api: &str, code: Code) -> Option<&'static str> {
+    match (code, api) {
+        (Code::TopicAuthorizationFailed, "Produce") => Some("WRITE on the topic"),
+        (Code::TopicAuthorizationFailed, "ShareFetch" | "ShareAcknowledge" | "Fetch" | "OffsetCommit") => {
+            Some("READ on the topic")
+        }
+        (Code::TopicAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the topic"),
+        (Code::TopicAuthorizationFailed, "CreateTopics") => Some("CREATE on the topic"),
+        (Code::TopicAuthorizationFailed, _) => Some("DESCRIBE on the topic"),
+        (
+            Code::GroupAuthorizationFailed,
+            "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit",
+        ) => Some("READ on the group"),
+        (Code::GroupAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the group"),
+        (Code::GroupAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the group"),
+        (Code::GroupAuthorizationFailed, _) => Some("DESCRIBE on the group"),
+        (Code::TransactionalIdAuthorizationFailed, "Produce" | "InitProducerId" | "EndTxn") => {
+            Some("WRITE on the transactional id")
+        }
+        (Code::TransactionalIdAuthorizationFailed, _) => Some("DESCRIBE on the transactional id"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_follows_from_what_was_asked() {
+        let cases = [
+            ("Produce", Code::TopicAuthorizationFailed, Some("WRITE on the topic")),
+            ("ShareFetch", Code::TopicAuthorizationFailed, Some("READ on the topic")),
+            ("ShareAcknowledge", Code::GroupAuthorizationFailed, Some("READ on the group")),
+            ("EndTxn", Code::TransactionalIdAuthorizationFailed, Some("WRITE on the transactional id")),
+            ("FindCoordinator", Code::TransactionalIdAuthorizationFailed, Some("DESCRIBE on the transactional id")),
+            ("Produce", Code::MessageTooLarge, None),
+        ];
+        for (api, code, right) in cases {
+            assert_eq!(missing(api, code), right, "{api} {code}");
+        }
+    }
+}
