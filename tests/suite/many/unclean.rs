@@ -2,9 +2,9 @@
 
 use cluster::unique;
 
-use super::load::write;
 use super::many_pair;
 use crate::bridge::{Flow, alter_topic, await_all, eventually};
+use crate::stream::write;
 
 #[test]
 fn c08_what_an_unclean_election_has_rewritten_is_copied_from_the_log() {
