@@ -22,7 +22,6 @@ use crate::source::share::{Admitted, ShareSource};
 pub mod compaction;
 pub mod observe;
 pub mod prepare;
-pub mod recopy;
 
 use compaction::Compacted;
 use observe::Observer;

@@ -24,6 +24,7 @@ use crate::source::{Parcel, Settlement, Source, TopicPartition};
 use crate::wire::backoff::Backoff;
 
 pub mod queue;
+pub mod recopy;
 pub mod retry;
 pub mod shelf;
 

@@ -5,12 +5,14 @@ use std::collections::HashSet;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::recopy::{Progress, Recopy, RecopyError};
 use crate::config::FlowConfig;
 use crate::health::Health;
+use crate::lane::recopy::{Progress, Recopy, RecopyError};
 use crate::lane::{Wish, told};
 use crate::limits::PROGRESS_EVERY;
 use crate::metrics::{FlowMetrics, PartitionLabels};
+use crate::sink::kafka::KafkaSink;
+use crate::sink::kafka::identity::transactional_id;
 use crate::source::TopicPartition;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::lookout::Lookout;
@@ -26,7 +28,7 @@ pub struct Observer {
     client: Client,
     share_group: String,
     lookout: Lookout,
-    recopy: Recopy,
+    recopy: Recopy<KafkaSink>,
     /// Member ids of our lanes.
     pub members: Vec<String>,
     /// Topic partitions whose copy has failed.
@@ -44,11 +46,14 @@ impl Observer {
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
         metrics.backlog.set(-1);
+        // Its producer follows those of the lanes.
+        let id = transactional_id(&flow.name, incarnation, flow.lanes);
+        let sink = KafkaSink::new(flow.sink.clone(), id, flow.transaction_timeout);
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
             lookout: Lookout::new(&flow.group.id, frontiers),
-            recopy: Recopy::new(flow, incarnation, metrics.clone()),
+            recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
             troubled: HashSet::new(),
             health,

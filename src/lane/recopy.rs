@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::batch::{OffsetRange, RecordBatch, committed, within};
-use crate::config::FlowConfig;
 use crate::limits::HOLD_RETRY;
 use crate::metrics::FlowMetrics;
-use crate::sink::kafka::KafkaSink;
-use crate::sink::kafka::identity::transactional_id;
 use crate::sink::{Fate, Sink, SinkError};
 use crate::source::share::rewritten::Rewritten;
 use crate::source::{Hold, Parcel};
@@ -21,8 +17,8 @@ use crate::wire::{Client, WireError};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Recopy {
-    sink: KafkaSink,
+pub struct Recopy<K> {
+    sink: K,
     metrics: FlowMetrics,
 }
 
@@ -56,11 +52,10 @@ pub enum RecopyError {
     NotCommitted,
 }
 
-impl Recopy {
-    /// A copier with a producer of its own, which follows those of the lanes.
-    pub fn new(flow: &FlowConfig, incarnation: Uuid, metrics: FlowMetrics) -> Self {
-        let transactional_id = transactional_id(&flow.name, incarnation, flow.lanes);
-        Self { sink: KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout), metrics }
+impl<K: Sink> Recopy<K> {
+    /// A copier with a sink of its own.
+    pub fn new(sink: K, metrics: FlowMetrics) -> Self {
+        Self { sink, metrics }
     }
 
     /// Copies what one read of the log brings.
