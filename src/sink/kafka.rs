@@ -7,6 +7,10 @@
 //! being part of the transaction that is aborted then (tried on 4.4.0: no abort marker followed it). The next commit of the same
 //! producer would commit it, too. So the first transaction to a partition in doubt is written and aborted on purpose: its marker
 //! covers the stray batch, and a batch that comes later still is refused, since the leader has seen a newer epoch.
+//!
+//! Where the connection ended instead, nothing is aborted on purpose. A coordinator gives up the marker of a partition that nobody
+//! leads and calls the transaction complete (tried on 4.4.0): what was committed stays hidden there until the next marker of the same
+//! producer, which must not be an abort.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

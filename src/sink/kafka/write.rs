@@ -96,7 +96,10 @@ impl KafkaSink {
                     faults.extend(refused.into_iter().map(|refusal| self.learn(refusal)));
                 }
                 Err(error) => {
-                    self.doubted.extend(ats.iter().cloned());
+                    // What was sent to a broker that died is gone with it; only one that is silent may still append it.
+                    if matches!(error, WireError::Timeout { .. }) {
+                        self.doubted.extend(ats.iter().cloned());
+                    }
                     faults.extend(self.out_of_reach(ats, &error));
                 }
             }
