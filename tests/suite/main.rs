@@ -3,6 +3,7 @@
 
 mod attempts;
 mod bridge;
+mod codecs;
 mod compaction;
 mod elastic;
 mod flow;

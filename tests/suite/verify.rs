@@ -1,7 +1,7 @@
 //! `verify` against real clusters: what it must see, and what must not disturb it.
 
 mod command;
-mod foreign;
+pub(crate) mod foreign;
 mod motion;
 
 use std::time::Duration;

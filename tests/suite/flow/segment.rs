@@ -10,18 +10,18 @@ const HEADER_BYTES: usize = 61;
 
 /// What must not change on the way.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
-    pub(super) codec: u16,
-    base_timestamp: i64,
+    pub(crate) codec: u16,
+    pub(crate) base_timestamp: i64,
     max_timestamp: i64,
     record_count: i32,
     /// As compressed by whoever wrote them.
-    records: Vec<u8>,
+    pub(crate) records: Vec<u8>,
 }
 
 /// The batches of a partition's first segment, sorted, without transaction markers.
-pub(super) fn batches(cluster: &Cluster, topic: &str, partition: i32) -> Vec<Batch> {
+pub(crate) fn batches(cluster: &Cluster, topic: &str, partition: i32) -> Vec<Batch> {
     let folder = cluster.brokers()[0].log().with_file_name("data-1").join(format!("{topic}-{partition}"));
     let log = std::fs::read(folder.join("00000000000000000000.log")).unwrap();
     let (mut batches, mut rest) = (vec![], &log[..]);

@@ -8,12 +8,30 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader, TopicName};
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
+use crate::bridge::eventually;
+
+/// Kafka's code for it.
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+
 /// The last version of Produce without flexible encoding.
 const PRODUCE_VERSION: i16 = 8;
 
 /// Appends one record, without key and value, to partition 0.
 pub(crate) fn write(bootstrap: &str, topic: &str, header_key: &[u8]) {
-    let partition = PartitionProduceData::default().with_index(0).with_records(Some(batch(header_key)));
+    append(bootstrap, (topic, 0), batch(header_key));
+}
+
+/// Appends a record batch as it is; of a new topic the leader may need a moment to know that it leads.
+pub(crate) fn append(bootstrap: &str, (topic, partition): (&str, i32), batch: Bytes) {
+    let code = eventually("the leader knows that it leads", || {
+        Some(produce(bootstrap, (topic, partition), batch.clone())).filter(|code| *code != NOT_LEADER_OR_FOLLOWER)
+    });
+    assert_eq!(code, 0);
+}
+
+/// Returns the code that the broker answers with.
+fn produce(bootstrap: &str, (topic, partition): (&str, i32), batch: Bytes) -> i16 {
+    let partition = PartitionProduceData::default().with_index(partition).with_records(Some(batch));
     let topic = TopicProduceData::default()
         .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
         .with_partition_data(vec![partition]);
@@ -33,7 +51,7 @@ pub(crate) fn write(bootstrap: &str, topic: &str, header_key: &[u8]) {
     let mut reply = Bytes::from(reply);
     ResponseHeader::decode(&mut reply, 0).unwrap();
     let reply = ProduceResponse::decode(&mut reply, PRODUCE_VERSION).unwrap();
-    assert_eq!(reply.responses[0].partition_responses[0].error_code, 0);
+    reply.responses[0].partition_responses[0].error_code
 }
 
 /// A record batch v2 (KIP-98) of one record.
