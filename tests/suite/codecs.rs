@@ -11,6 +11,10 @@ use crate::bridge::Flow;
 use crate::flow::{assert_copied, segment};
 use crate::verify::foreign;
 
+/// Key and value of a header, and of a record.
+type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+type Parts<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 /// Far below a batch of this module, in whatever codec, and far above any of its records.
 const TARGET_BYTES_MAX: &str = "6000";
 
@@ -23,17 +27,17 @@ fn noise(seed: u64) -> Vec<u8> {
 }
 
 /// Keys and values of every kind, timestamps whose distances take 64 bits, headers that copying could garble, and these.
-fn zoo(more_headers: &[(&[u8], Option<&[u8]>)]) -> Vec<RawRecord> {
+fn zoo(more_headers: &[Header<'_>]) -> Vec<RawRecord> {
     let parts: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"\xff\x00\xfe"), Some(b"plain")];
     let timestamps = [NOW, 0, -1, NOW - 1, 1, NOW];
-    let headers: [&[(&[u8], Option<&[u8]>)]; 4] = [
+    let headers: [&[Header<'_>]; 4] = [
         &[],
         &[(b"twice", Some(b"1")), (b"once", None), (b"twice", Some(b"2")), (b"twice", Some(b"1"))],
         &[(b"null", None), (b"empty", Some(b"")), (b"", Some(b"")), (b"", None)],
         &[(b"bytes", Some(b"\xff\x00\xfe"))],
     ];
     let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
-    let animal = |(number, (key, value)): (usize, (Option<&[u8]>, Option<&[u8]>))| RawRecord {
+    let animal = |(number, (key, value)): (usize, Parts<'_>)| RawRecord {
         timestamp: timestamps[number % timestamps.len()],
         key: owned(key),
         value: owned(value),

@@ -215,7 +215,10 @@ async fn send_all(
                 ));
             }
             refused.extend(reply.partitions.into_iter().filter_map(|produced| {
-                let what = format!("{} {}-{}", produced.topic, produced.topic_id, produced.partition);
+                // Since version 13 a reply has only the id.
+                let topic =
+                    if produced.topic.is_empty() { produced.topic_id.to_string() } else { produced.topic.clone() };
+                let what = format!("{topic}-{}", produced.partition);
                 let error = connection.answered("Produce", &what, (produced.error?, produced.message.clone()));
                 Some(Refusal { produced, endpoints: reply.endpoints.clone(), error })
             }));

@@ -23,10 +23,10 @@ pub(crate) fn write(bootstrap: &str, topic: &str, header_key: &[u8]) {
 
 /// Appends a record batch as it is; of a new topic the leader may need a moment to know that it leads.
 pub(crate) fn append(bootstrap: &str, (topic, partition): (&str, i32), batch: Bytes) {
-    eventually("the leader takes the batch", || match produce(bootstrap, (topic, partition), batch.clone()) {
-        NOT_LEADER_OR_FOLLOWER => None,
-        code => Some(assert_eq!(code, 0)),
+    let code = eventually("the leader knows that it leads", || {
+        Some(produce(bootstrap, (topic, partition), batch.clone())).filter(|code| *code != NOT_LEADER_OR_FOLLOWER)
     });
+    assert_eq!(code, 0);
 }
 
 /// Returns the code that the broker answers with.
