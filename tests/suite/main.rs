@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)] // clippy knows test functions, but not their helpers
 
 mod attempts;
+mod begun;
 mod bridge;
 mod elastic;
+mod feature;
 mod flow;
 mod hold;
 mod keeper;
+mod open_transaction;
 mod partition;
 mod refusal;
 mod session;

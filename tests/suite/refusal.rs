@@ -11,7 +11,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::bridge::{DEADLINE, Flow, Worker, await_all, eventually, mortal_pair};
 
 /// Exit code and all output of a worker that ends by itself.
-fn end_of(mut worker: Worker) -> (Option<i32>, String) {
+pub(crate) fn end_of(mut worker: Worker) -> (Option<i32>, String) {
     let status = worker.process.wait_exit(DEADLINE).unwrap();
     let log = worker.process.log();
     println!("{log}");
@@ -34,6 +34,19 @@ fn a_bad_configuration_ends_at_once() {
     let (code, log) = end_of(Flow::new(pair(), &["t"]).with("flows.f.lane.count = 2").start());
     assert_eq!(code, Some(78));
     assert!(log.contains("lane.count") && log.contains("did you mean lanes.count?"), "not named");
+}
+
+#[test]
+fn two_flows_with_one_group_on_one_source_end_at_once() {
+    let flow = Flow::new(pair(), &["t"]);
+    let group = format!("flows.g.share.group.id = \"{}\"", flow.group);
+    let second =
+        ["flows.g.source.cluster = \"primary\"", "flows.g.sink.cluster = \"dr\"", "flows.g.topics.names = [\"u\"]"];
+    let flow = second.into_iter().fold(flow.with(&group), |flow, line| flow.with(line));
+    let (code, log) = end_of(flow.start());
+    assert_eq!(code, Some(78));
+    let line = log.lines().find(|line| line.contains("[flows.g] share.group.id")).unwrap();
+    assert!(line.contains(&flow.group) && line.contains("[flows.f]"), "{line}");
 }
 
 #[test]

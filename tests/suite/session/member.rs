@@ -56,7 +56,7 @@ impl Group {
         let config =
             GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
         let mut client = Client::new(cluster.clone());
-        prepare(&mut client, &config).await.unwrap();
+        prepare(&mut client, &config, std::slice::from_ref(&topic)).await.unwrap();
         let member = unique("member");
         let (membership, mut assignment) =
             Membership::new(cluster.clone(), (&config.id, &member), vec![topic], Health::default());
