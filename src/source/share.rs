@@ -26,6 +26,7 @@ pub mod pace;
 pub mod parking;
 pub mod reader;
 pub mod session;
+pub mod suspects;
 
 use membership::{Assignment, Membership};
 use parking::Parking;

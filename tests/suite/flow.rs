@@ -1,6 +1,6 @@
 //! Without faults everything arrives exactly once, unchanged, and nothing else does.
 
-mod segment;
+pub(crate) mod segment;
 
 use cluster::load::{Load, produce};
 use cluster::read::{Isolation, Record, read_all};

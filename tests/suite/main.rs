@@ -4,6 +4,7 @@
 mod attempts;
 mod begun;
 mod bridge;
+mod corrupt;
 mod elastic;
 mod feature;
 mod flow;
