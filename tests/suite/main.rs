@@ -8,6 +8,7 @@ mod corrupt;
 mod elastic;
 mod feature;
 mod flow;
+mod forgotten;
 mod hold;
 mod keeper;
 mod open_transaction;
