@@ -11,6 +11,7 @@ mod flow;
 mod forgotten;
 mod hold;
 mod keeper;
+mod lock;
 mod open_transaction;
 mod partition;
 mod refusal;
