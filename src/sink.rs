@@ -114,6 +114,21 @@ pub enum PartitionFault {
     /// The target refuses, or does not know it.
     #[error(transparent)]
     Target(WireError),
+    /// The topic has fewer partitions on the target than on the source.
+    #[error(
+        "cluster {cluster}: the topic has {count} partitions there, fewer than on the source; add this one, and those behind it: \
+         kafka-topics.sh --bootstrap-server {bootstrap} --alter --topic {} --partitions {}", .at.topic, i64::from(.at.partition) + 1
+    )]
+    Missing {
+        /// The target's name in the configuration.
+        cluster: String,
+        /// Its bootstrap servers, comma-separated.
+        bootstrap: String,
+        /// The topic partition.
+        at: TopicPartition,
+        /// How many partitions the topic has there.
+        count: usize,
+    },
     /// The source has delivered something that cannot be written.
     #[error("source {0}")]
     Batch(#[from] BatchError),

@@ -18,7 +18,7 @@ pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupErro
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
     let mut backoff = Backoff::default();
     loop {
-        match group::prepare(&mut source, &flow.group).await {
+        match group::prepare(&mut source, &flow.group, &flow.topics).await {
             Ok(()) => break,
             Err(GroupError::Cluster(error)) => {
                 health.trouble("share group", error);

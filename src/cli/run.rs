@@ -37,6 +37,11 @@ impl Run {
 }
 
 async fn serve(config: Config) -> Exit {
+    // Before anybody can see that we are alive, and ask us to end.
+    let stop = match stop_signal() {
+        Ok(stop) => stop,
+        Err(error) => return fail(format_args!("no signal handlers: {error}")),
+    };
     let address = config.bridge.status_address;
     let listener = match status::bind(address).await {
         Ok(listener) => listener,
@@ -51,10 +56,6 @@ async fn serve(config: Config) -> Exit {
     let bridge = Bridge::new(config);
     tokio::spawn(status::serve(listener, bridge.view()));
     tokio::spawn(telemetry::live_line(bridge.view()));
-    let stop = match stop_signal() {
-        Ok(stop) => stop,
-        Err(error) => return fail(format_args!("no signal handlers: {error}")),
-    };
     match bridge.run(stop).await {
         Ok(Farewell { released: 0 }) => {
             tracing::info!("drained: all that was acquired is finished");

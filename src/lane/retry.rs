@@ -54,6 +54,7 @@ pub fn judge(error: &SinkError, failures: u32) -> Decision {
 fn patience(fault: &PartitionFault) -> Option<Patience> {
     let error = match fault {
         PartitionFault::Batch(_) | PartitionFault::Undelivered(_) => return Some(Patience::Long),
+        PartitionFault::Missing { .. } => return Some(Patience::Soon),
         PartitionFault::Target(error) => error,
     };
     match error {

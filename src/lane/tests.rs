@@ -202,6 +202,27 @@ async fn draining_finishes_what_was_polled_and_what_is_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn asked_to_drain_at_whatever_step_all_that_was_polled_is_settled_and_nothing_more_is_polled() {
+    let pace = Duration::from_millis(100);
+    let mut steps = std::collections::BTreeSet::new();
+    for moment in 0..60 {
+        let script = both(&[Answer::Refuse(1, Code::NotLeaderOrFollower), Answer::Decide(2, Fate::Committed)]);
+        let mut stage = Script { pace, ..script }.play();
+        stage.pass(moment * pace / 2).await;
+        let before = stage.journal();
+        steps.insert(before.len());
+        stage.tell(Wish::Drain);
+        assert_eq!(stage.left().await, 0, "moment {moment}");
+        let journal = stage.journal();
+        random::check(&journal);
+        let settled: i64 = random::settled(&journal).map(|(_, first, last)| last - first + 1).sum();
+        assert_eq!(settled, if before.contains(&Polled) { 10 } else { 0 }, "moment {moment}: {journal:?}");
+        assert!(!journal[before.len()..].contains(&Polled), "moment {moment}: {journal:?}");
+    }
+    assert!(steps.len() >= 10, "only these steps were met: {steps:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn draining_waits_for_what_should_heal_and_not_for_what_should_not() {
     for (code, released) in [(Code::NotLeaderOrFollower, 0), (Code::MessageTooLarge, 5)] {
         let mut stage = both(&[Answer::Down(SECOND), Answer::Refuse(1, code)]).play();

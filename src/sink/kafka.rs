@@ -86,7 +86,8 @@ impl KafkaSink {
         let timeout_ms = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = init_producer_id(&self.transactional_id, timeout_ms, self.producer);
         let connection = self.coordinator().await?;
-        targets::check_features(&connection)?;
+        // Transactions version 2 is what makes an abort safe against batches that arrive late.
+        connection.require("transaction.version", 2).inspect_err(|_| self.client.disconnect())?;
         let reply = connection.call(&request).await?;
         if let Some(code) = code_of(reply.error_code) {
             if matches!(code, Code::ProducerFenced | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping) {

@@ -29,6 +29,7 @@ pub mod parking;
 pub mod reader;
 pub mod rewritten;
 pub mod session;
+pub mod suspects;
 
 use frontier::Frontiers;
 use membership::{Assignment, Membership};

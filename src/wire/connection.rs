@@ -115,13 +115,28 @@ impl Connection {
             api: C::API.name,
             ours: format!("{}-{}", C::API.min, C::API.max),
             theirs: self.versions.offered(C::API),
-            remedy: "see the table of supported brokers in OPERATIONS.md",
+            remedy: "see the table of supported brokers in OPERATIONS.md".to_owned(),
         })
     }
 
-    /// The broker's versions and features.
-    pub fn versions(&self) -> &Versions {
-        &self.versions
+    /// Makes sure that the cluster has raised a feature to `level`, as far as it was when we connected.
+    ///
+    /// Errors: `Unsupported` with the command that raises it.
+    pub fn require(&self, feature: &'static str, level: i16) -> Result<(), WireError> {
+        let found = self.versions.feature(feature);
+        if found >= level {
+            return Ok(());
+        }
+        let address = &self.place.address;
+        Err(WireError::Unsupported {
+            place: self.place.clone(),
+            api: feature,
+            ours: level.to_string(),
+            theirs: found.to_string(),
+            remedy: format!(
+                "raise it with: kafka-features.sh --bootstrap-server {address} upgrade --feature {feature}={level}"
+            ),
+        })
     }
 
     /// Cluster and address.

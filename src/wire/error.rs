@@ -69,14 +69,14 @@ pub enum WireError {
     Unsupported {
         /// Where: cluster and address.
         place: Place,
-        /// The request.
+        /// The request, or the feature.
         api: &'static str,
         /// Versions that the bridge speaks, as `min-max`.
         ours: String,
         /// Versions that the broker speaks, or `none`.
         theirs: String,
         /// What to do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// The broker answered with an error code.
     #[error("{place}: {api} ({what}): {code}{}{}", detail(message), remedy(api, *code))]

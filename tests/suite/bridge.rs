@@ -37,11 +37,16 @@ pub(crate) struct Flow {
 impl Flow {
     /// Short timeouts, so that tests see soon what users see later.
     pub(crate) fn new(pair: &Pair, topics: &[&str]) -> Self {
+        Self::between((&pair.source, &pair.target), topics)
+    }
+
+    /// The same for clusters that are not a pair.
+    pub(crate) fn between((source, target): (&Cluster, &Cluster), topics: &[&str]) -> Self {
         let group = unique("group");
         let lines = vec![
-            format!("clusters.primary.bootstrap.servers = \"{}\"", pair.source.bootstrap()),
+            format!("clusters.primary.bootstrap.servers = \"{}\"", source.bootstrap()),
             "clusters.primary.request.timeout.ms = 5000".to_owned(),
-            format!("clusters.dr.bootstrap.servers = \"{}\"", pair.target.bootstrap()),
+            format!("clusters.dr.bootstrap.servers = \"{}\"", target.bootstrap()),
             "clusters.dr.request.timeout.ms = 5000".to_owned(),
             "flows.f.source.cluster = \"primary\"".to_owned(),
             "flows.f.sink.cluster = \"dr\"".to_owned(),
@@ -116,6 +121,11 @@ impl Worker {
     /// Waits until a metric has reached a value; returns the one that it has then.
     pub(crate) fn await_metric(&self, name: &str, least: i64) -> i64 {
         eventually(&format!("{name} is {least} or more"), || Some(self.metric(name)).filter(|now| *now >= least))
+    }
+
+    /// Waits until its log holds these words.
+    pub(crate) fn await_log(&self, words: &str) {
+        eventually(&format!("the log says {words:?}"), || self.process.log().contains(words).then_some(()));
     }
 
     /// Asks it to end (SIGTERM) and waits for that.
@@ -197,4 +207,26 @@ pub(crate) fn lag(cluster: &Cluster, group: &str) -> Option<u64> {
 pub(crate) fn alter_topic(cluster: &Cluster, topic: &str, config: &str) {
     let arguments = ["--alter", "--entity-type", "topics", "--entity-name", topic, "--add-config", config];
     cluster.tool("org.apache.kafka.tools.ConfigCommand", &arguments).unwrap();
+}
+
+/// Runs a command that the bridge has printed, with Kafka's own tool behind it.
+pub(crate) fn obey(cluster: &Cluster, command: &str) {
+    println!("{command}");
+    let mut words = command.split_whitespace();
+    let main_class = match words.next() {
+        Some("kafka-configs.sh") => "org.apache.kafka.tools.ConfigCommand",
+        Some("kafka-features.sh") => "org.apache.kafka.tools.FeatureCommand",
+        Some("kafka-share-groups.sh") => "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+        Some("kafka-topics.sh") => "org.apache.kafka.tools.TopicCommand",
+        other => panic!("no tool: {other:?}"),
+    };
+    let words: Vec<&str> = words.collect();
+    let (server, arguments) = words.split_at(2);
+    assert_eq!(server, ["--bootstrap-server", cluster.bootstrap()]);
+    println!("{}", cluster.tool(main_class, arguments).unwrap());
+}
+
+/// The commands in a text that begin with the name of one of Kafka's scripts, each to the end of its line.
+pub(crate) fn commands(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.find("kafka-").map(|at| &line[at..])).filter(|c| c.contains(".sh ")).collect()
 }

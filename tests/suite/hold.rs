@@ -1,5 +1,7 @@
 //! While the target is away, records are held: no attempt is lost, and nothing has to be delivered again.
 
+use std::thread;
+
 use cluster::load::{Load, produce};
 use cluster::{Cluster, unique};
 
@@ -72,4 +74,28 @@ fn a_worker_is_ready_again_once_the_target_is_back() {
     pair.target.start_again().unwrap();
     await_all(&pair.target, &topic, 200);
     worker.await_ready();
+}
+
+#[test]
+fn a_target_restarted_in_order_under_load_costs_nothing() {
+    let (pair, records) = (mortal_pair(), 80_000);
+    let (source, target) = (&pair.source, &pair.target);
+    let topic = unique("ordered");
+    source.create_topic(&topic, 4, &[]).unwrap();
+    let flow = Flow::new(&pair, &[&topic]);
+    let worker = flow.start();
+    worker.await_ready();
+    let load = Load { rate: Some(10_000), batch_bytes: 50_000, ..Load::of(records) };
+    thread::scope(|scope| {
+        let producing = scope.spawn(|| produce(source.bootstrap(), &topic, &load).unwrap());
+        worker.await_metric("sink_record_send_total", 10_000);
+        target.stop().unwrap();
+        println!("{}", worker.await_trouble(&["dr"]));
+        assert!(!producing.is_finished(), "the load ended before the restart");
+        target.start_again().unwrap();
+        worker.await_ready();
+    });
+    println!("{:?}", await_all(target, &topic, records));
+    assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
+    assert_eq!(worker.metric("acknowledge_lost_total"), 0);
 }

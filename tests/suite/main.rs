@@ -2,16 +2,22 @@
 #![allow(clippy::unwrap_used)] // clippy knows test functions, but not their helpers
 
 mod attempts;
+mod begun;
 mod bridge;
 mod codecs;
 mod compaction;
+mod corrupt;
 mod elastic;
+mod feature;
 mod flow;
+mod forgotten;
 mod guarded;
 mod hold;
 mod keeper;
+mod lock;
 mod many;
 mod network;
+mod open_transaction;
 mod partition;
 mod refusal;
 mod rights;

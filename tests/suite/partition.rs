@@ -3,7 +3,7 @@
 use cluster::load::{Load, produce};
 use cluster::{pair, unique};
 
-use crate::bridge::{Flow, alter_topic, arrived, await_all};
+use crate::bridge::{Flow, alter_topic, arrived, await_all, commands, obey};
 
 const RECORDS: u64 = 10_000;
 
@@ -61,6 +61,28 @@ fn a_topic_deleted_on_the_target_waits_until_it_is_back() {
     pair.target.create_topic(bad, 2, &[]).unwrap();
     // What was there before went with the topic.
     await_all(&pair.target, bad, RECORDS);
+    worker.await_ready();
+    assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
+}
+
+#[test]
+fn partitions_that_the_target_lacks_wait_until_they_are_added() {
+    let pair = pair();
+    let topic = unique("narrow");
+    pair.source.create_topic(&topic, 4, &[]).unwrap();
+    pair.target.create_topic(&topic, 2, &[]).unwrap();
+    let write = |start| produce(pair.source.bootstrap(), &topic, &Load { start, ..Load::of(RECORDS) }).unwrap();
+    write(0);
+    let worker = Flow::new(pair, &[&topic]).start();
+    let lines =
+        [2, 3].map(|partition| worker.await_trouble(&[&format!("{topic}-{partition}: "), "dr", "2 partitions"]));
+    await_all(&pair.target, &topic, RECORDS / 2);
+    write(RECORDS);
+    await_all(&pair.target, &topic, RECORDS);
+    assert_eq!(worker.metric("held_records"), RECORDS as i64 / 2);
+
+    lines.iter().flat_map(|line| commands(line)).for_each(|command| obey(&pair.target, command));
+    assert_eq!(await_all(&pair.target, &topic, 2 * RECORDS).duplicates, 0);
     worker.await_ready();
     assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
 }

@@ -37,6 +37,19 @@ fn a_bad_configuration_ends_at_once() {
 }
 
 #[test]
+fn two_flows_with_one_group_on_one_source_end_at_once() {
+    let flow = Flow::new(pair(), &["t"]);
+    let group = format!("flows.g.share.group.id = \"{}\"", flow.group);
+    let second =
+        ["flows.g.source.cluster = \"primary\"", "flows.g.sink.cluster = \"dr\"", "flows.g.topics.names = [\"u\"]"];
+    let flow = second.into_iter().fold(flow.with(&group), |flow, line| flow.with(line));
+    let (code, log) = end_of(flow.start());
+    assert_eq!(code, Some(78));
+    let line = log.lines().find(|line| line.contains("[flows.g] share.group.id")).unwrap();
+    assert!(line.contains(&flow.group) && line.contains("[flows.f]"), "{line}");
+}
+
+#[test]
 fn a_status_address_in_use_ends_at_once() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

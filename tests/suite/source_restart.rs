@@ -37,3 +37,24 @@ fn a_source_killed_or_paused_under_load_loses_nothing() {
     let arrived = await_all(&pair.target, &topic, RECORDS);
     println!("{arrived:?} after a kill and a pause of the source");
 }
+
+#[test]
+fn a_source_restarted_in_order_under_load_loses_nothing() {
+    let pair = mortal_pair();
+    let topic = unique("ordered");
+    pair.source.create_topic(&topic, 4, &[]).unwrap();
+    let worker = Flow::new(&pair, &[&topic]).start();
+    worker.await_ready();
+    let load = Load { rate: Some(10_000), batch_bytes: 50_000, ..Load::of(RECORDS) };
+    thread::scope(|scope| {
+        let producing = scope.spawn(|| produce(pair.source.bootstrap(), &topic, &load).unwrap());
+        worker.await_metric("sink_record_send_total", 10_000);
+        pair.source.stop().unwrap();
+        println!("{}", worker.await_trouble(&["source", "primary"]));
+        assert!(!producing.is_finished(), "the load ended before the restart");
+        pair.source.start_again().unwrap();
+        worker.await_ready();
+    });
+    let arrived = await_all(&pair.target, &topic, RECORDS);
+    println!("{arrived:?} after an ordered restart of the source, {} lost", worker.metric("acknowledge_lost_total"));
+}

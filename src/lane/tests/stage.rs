@@ -84,12 +84,22 @@ pub(super) struct Script {
     pub(super) silent: Vec<i32>,
     /// The memory of the lane.
     pub(super) bytes_max: usize,
+    /// How long each poll that brings something takes, and each write, commit and settlement.
+    pub(super) pace: Duration,
 }
 
 impl Script {
     pub(super) fn of(shipments: Vec<Vec<Parcel>>, answers: Vec<Answer>) -> Self {
-        let (in_flight, down) = (vec![], Duration::ZERO);
-        Self { shipments, in_flight, down, write_bytes_max: usize::MAX, answers, silent: vec![], bytes_max: 1 << 20 }
+        Self {
+            shipments,
+            in_flight: vec![],
+            down: Duration::ZERO,
+            write_bytes_max: usize::MAX,
+            answers,
+            silent: vec![],
+            bytes_max: 1 << 20,
+            pace: Duration::ZERO,
+        }
     }
 
     pub(super) fn play(self) -> Stage {
@@ -97,7 +107,9 @@ impl Script {
         let source = FakeSource {
             shipments: self.shipments.into(),
             in_flight: self.in_flight,
+            asked_for: vec![],
             given: vec![],
+            pace: self.pace,
             journal: journal.clone(),
         };
         let sink = FakeSink {
@@ -105,6 +117,7 @@ impl Script {
             silent: self.silent,
             down_until: Instant::now() + self.down,
             write_bytes_max: self.write_bytes_max,
+            pace: self.pace,
             is_open: false,
             transaction: None,
             journal: journal.clone(),
@@ -196,7 +209,10 @@ fn pieces<'a>(parcels: impl IntoIterator<Item = (&'a Parcel, &'a Vec<OffsetRange
 struct FakeSource {
     shipments: VecDeque<Vec<Parcel>>,
     in_flight: Vec<Parcel>,
+    /// What the poll that is under way will bring.
+    asked_for: Vec<Parcel>,
     given: Vec<Arc<Hold>>,
+    pace: Duration,
     journal: Journal,
 }
 
@@ -211,7 +227,13 @@ impl Source for FakeSource {
     async fn poll(&mut self, _bytes_max: usize, patience: Duration) -> Shipment {
         self.journal.add(Event::Polled);
         match self.shipments.pop_front() {
-            Some(parcels) => self.give(parcels),
+            Some(parcels) => {
+                // A poll that is given up leaves its parcels on their way.
+                self.asked_for = parcels;
+                sleep(self.pace).await;
+                let parcels = std::mem::take(&mut self.asked_for);
+                self.give(parcels)
+            }
             None => {
                 sleep(patience).await;
                 Shipment::default()
@@ -220,7 +242,7 @@ impl Source for FakeSource {
     }
 
     async fn gather(&mut self) -> Shipment {
-        let parcels = std::mem::take(&mut self.in_flight);
+        let parcels = [std::mem::take(&mut self.in_flight), std::mem::take(&mut self.asked_for)].concat();
         if !parcels.is_empty() {
             self.journal.add(Event::Gathered);
         }
@@ -228,6 +250,7 @@ impl Source for FakeSource {
     }
 
     async fn settle(&mut self, settlements: Vec<Settlement>) {
+        sleep(self.pace).await;
         self.journal.add(Event::Settled(pieces(settlements.iter().map(|s| (&s.parcel, &s.held)))));
         settlements.iter().for_each(|s| s.parcel.hold.drop_range(s.parcel.span));
     }
@@ -252,6 +275,7 @@ struct FakeSink {
     answers: VecDeque<Answer>,
     down_until: Instant,
     write_bytes_max: usize,
+    pace: Duration,
     silent: Vec<i32>,
     is_open: bool,
     /// How often a commit will not be answered, and how it will end.
@@ -313,6 +337,7 @@ impl Sink for FakeSink {
                 .collect());
         }
         self.transaction = Some((0, Fate::Committed));
+        sleep(self.pace).await;
         if let Some(parcel) = parcels.iter().find(|parcel| self.silent.contains(&parcel.at.partition)) {
             sleep(SILENCE).await;
             return Err(SinkError::Partitions(vec![(parcel.at.clone(), PartitionFault::Target(silence()))]));
@@ -338,6 +363,7 @@ impl Sink for FakeSink {
     }
 
     async fn commit(&mut self) -> Result<Fate, SinkError> {
+        sleep(self.pace).await;
         match self.transaction.take() {
             None => Ok(Fate::Committed),
             Some((0, fate)) => {

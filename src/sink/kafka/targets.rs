@@ -11,7 +11,7 @@ use crate::sink::PartitionFault;
 use crate::source::TopicPartition;
 use crate::wire::admin::{Resource, describe_configs};
 use crate::wire::client::TopicInfo;
-use crate::wire::{Client, Connection, WireError};
+use crate::wire::{Client, WireError};
 
 /// `max.message.bytes` where a topic's configs cannot be read. Source: Kafka's topic configs.
 const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
@@ -83,8 +83,8 @@ impl Targets {
     }
 
     /// Where the batches of a topic partition go.
-    pub fn destination(&self, at: &TopicPartition, cluster: &str) -> Result<Destination, PartitionFault> {
-        let nobody = |what| PartitionFault::Target(WireError::Nobody { cluster: cluster.into(), what });
+    pub fn destination(&self, at: &TopicPartition, client: &Client) -> Result<Destination, PartitionFault> {
+        let nobody = |what| PartitionFault::Target(WireError::Nobody { cluster: client.cluster().into(), what });
         let target = match self.topics.get(&at.topic) {
             Some(Ok(target)) => target,
             Some(Err(error)) => return Err(PartitionFault::Target(error.clone())),
@@ -92,8 +92,11 @@ impl Targets {
         };
         let leaders = &target.info.leaders;
         let slot = usize::try_from(at.partition).ok().and_then(|partition| leaders.get(partition));
-        let leader = slot.ok_or_else(|| {
-            nobody(format!("partition {at} (the topic has {} partitions there: add the missing ones)", leaders.len()))
+        let leader = slot.ok_or_else(|| PartitionFault::Missing {
+            cluster: client.cluster().to_owned(),
+            bootstrap: client.bootstrap(),
+            at: at.clone(),
+            count: leaders.len(),
         })?;
         let leader = leader.ok_or_else(|| nobody(format!("leader of {at}")))?;
         Ok(Destination { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
@@ -115,19 +118,4 @@ async fn bytes_max(client: &mut Client, topic: &str) -> Result<usize, WireError>
     };
     let value = configs.get("max.message.bytes").and_then(|value| value.parse().ok());
     Ok(value.unwrap_or(MESSAGE_BYTES_DEFAULT))
-}
-
-/// Transactions version 2 is what makes an abort safe against batches that arrive late.
-pub fn check_features(connection: &Connection) -> Result<(), WireError> {
-    let level = connection.versions().feature("transaction.version");
-    if level >= 2 {
-        return Ok(());
-    }
-    Err(WireError::Unsupported {
-        place: connection.place().clone(),
-        api: "feature transaction.version",
-        ours: "2".to_owned(),
-        theirs: level.to_string(),
-        remedy: "raise it with kafka-features.sh upgrade --feature transaction.version=2 (Kafka 4.0 and later)",
-    })
 }

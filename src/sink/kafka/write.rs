@@ -25,9 +25,8 @@ type Orders = BTreeMap<i32, Queues>;
 impl KafkaSink {
     /// Packs parcels and stamps their batches with our producer and its sequence numbers, which start at 0 in each transaction.
     pub(super) fn pack(&mut self, parcels: &[Parcel]) -> Result<(Vec<Written>, Orders), SinkError> {
-        let cluster = self.client.cluster().to_owned();
         let results = parcels.iter().map(|parcel| {
-            let destination = self.targets.destination(&parcel.at, &cluster);
+            let destination = self.targets.destination(&parcel.at, &self.client);
             let packed = destination.and_then(|to| Ok((to, pack::pack(parcel, to.bytes_max)?)));
             (parcel.at.clone(), packed)
         });

@@ -7,10 +7,13 @@ use tokio::time::Instant;
 
 use crate::config::GroupConfig;
 use crate::limits::CONFIRM_MAX;
-use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs};
+use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs, share_progress};
 use crate::wire::backoff::Backoff;
 use crate::wire::share::{ShareAcknowledge, ShareFetch};
-use crate::wire::{Client, Connection, WireError};
+use crate::wire::{Client, Code, Connection, WireError};
+
+/// The config with the start position.
+const RESET: &str = "share.auto.offset.reset";
 
 /// Why a group is not as configured.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +23,7 @@ pub enum GroupError {
     #[error(transparent)]
     Cluster(WireError),
     /// The cluster has no share groups of the kind that is needed.
-    #[error("{0}. Share groups with renewal need Kafka 4.2 or later, with the feature share.version at 1 or more")]
+    #[error("share groups with renewal need Kafka 4.2 or later, with the feature share.version at 1 or more: {0}")]
     Unsupported(WireError),
     /// The cluster refuses the configs.
     #[error(
@@ -48,12 +51,34 @@ pub enum GroupError {
         /// What differs.
         differences: String,
     },
+    /// The group has begun from another position than it should have. Setting it now would move nothing.
+    #[error(
+        "cluster {cluster}: the share group {group} has begun in {begun} with {RESET} {found}, wanted {wanted}. The config counts only \
+         when a partition is read for the first time, so that what the group has passed over would never be copied. Either\n\
+         - give the flow another share.group.id, which begins anew, or\n\
+         - end all members of the group, and move it with:\n  {commands}\n\
+         - or, to go on from where the group stands, set {RESET} = \"{found}\" in the configuration file"
+    )]
+    Begun {
+        /// The cluster.
+        cluster: String,
+        /// The group.
+        group: String,
+        /// A topic partition in which it has begun.
+        begun: String,
+        /// What the config is.
+        found: String,
+        /// What it should have been.
+        wanted: String,
+        /// What an administrator has to run.
+        commands: String,
+    },
 }
 
 /// What the group must be set to.
 pub fn wanted(group: &GroupConfig) -> Configs {
     [
-        ("share.auto.offset.reset", group.offset_reset.clone()),
+        (RESET, group.offset_reset.clone()),
         ("share.isolation.level", "read_committed".to_owned()),
         ("share.record.lock.duration.ms", group.lock.as_millis().to_string()),
         ("share.delivery.count.limit", group.delivery_count_max.to_string()),
@@ -64,11 +89,11 @@ pub fn wanted(group: &GroupConfig) -> Configs {
     .into()
 }
 
-/// Brings the group's configs to what is wanted. Where they are so already, no right to alter is needed.
-pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), GroupError> {
+/// Brings the group's configs to what is wanted, before it reads `topics`. Where they are so already, no right to alter is needed.
+pub async fn prepare(client: &mut Client, group: &GroupConfig, topics: &[String]) -> Result<(), GroupError> {
     check_broker(&*client.anybody().await.map_err(GroupError::Cluster)?).map_err(GroupError::Unsupported)?;
     let wanted = wanted(group);
-    let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
+    let found = check_start(client, group, topics).await?;
     for name in SINCE_4_3.iter().filter(|name| !found.contains_key(**name)) {
         tracing::warn!(
             group = group.id,
@@ -99,39 +124,66 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig) -> Result<(), Gro
     confirm(client, group, &wanted).await
 }
 
+/// Reads the configs, and makes sure that the start position can still be set where it must be.
+async fn check_start(client: &mut Client, group: &GroupConfig, topics: &[String]) -> Result<Configs, GroupError> {
+    // In this order: another worker that has begun meanwhile had set the configs before.
+    let begun = begun(client, &group.id, topics).await.map_err(GroupError::Cluster)?;
+    let start = Configs::from([(RESET.to_owned(), group.offset_reset.clone())]);
+    let expected = if begun.is_some() { &start } else { &Configs::new() };
+    let found = read_until(client, &group.id, expected).await.map_err(GroupError::Cluster)?;
+    match begun {
+        Some(begun) if !differing(expected, &found).is_empty() => Err(GroupError::Begun {
+            cluster: client.cluster().to_owned(),
+            group: group.id.clone(),
+            begun,
+            found: found.get(RESET).cloned().unwrap_or_default(),
+            wanted: group.offset_reset.clone(),
+            commands: format!("{}\n  {}", reset(client, group), command(client, &group.id, &start)),
+        }),
+        _ => Ok(found),
+    }
+}
+
+/// One of the partitions in which the group has begun, if there is any. A broker that leads one may keep its start position in memory
+/// only, so that what counts is whether the group knows the partition.
+async fn begun(client: &mut Client, group: &str, topics: &[String]) -> Result<Option<String>, WireError> {
+    let progress = match share_progress(client, group).await {
+        Err(error) if error.code() == Some(Code::GroupIdNotFound) => return Ok(None),
+        progress => progress?,
+    };
+    let begun = progress.into_iter().find(|progress| topics.contains(&progress.topic));
+    Ok(begun.map(|progress| format!("{}-{}", progress.topic, progress.partition)))
+}
+
 /// Whether a broker has share groups, and requests in which records can be held by renewal.
 fn check_broker(broker: &Connection) -> Result<(), WireError> {
     broker.version_of::<ShareFetch>()?;
     broker.version_of::<ShareAcknowledge>()?;
-    match broker.versions().feature("share.version") {
-        1.. => Ok(()),
-        level => Err(WireError::Unsupported {
-            place: broker.place().clone(),
-            api: "feature share.version",
-            ours: "1 or more".to_owned(),
-            theirs: level.to_string(),
-            remedy: "raise it with kafka-features.sh upgrade --feature share.version=1",
-        }),
-    }
+    broker.require("share.version", 1)
 }
 
-/// Reads the configs back, for as long as a broker may need to hear of the change.
+/// Makes sure that the configs are in force.
 async fn confirm(client: &mut Client, group: &GroupConfig, wanted: &Configs) -> Result<(), GroupError> {
+    let found = read_until(client, &group.id, wanted).await.map_err(GroupError::Cluster)?;
+    let differing = differing(wanted, &found);
+    if differing.is_empty() {
+        return Ok(());
+    }
+    Err(GroupError::Clamped {
+        cluster: client.cluster().to_owned(),
+        group: group.id.clone(),
+        differences: describe(&differing, &found),
+    })
+}
+
+/// Reads the configs until they are as expected, for as long as a broker may need to hear of a change.
+async fn read_until(client: &mut Client, group: &str, expected: &Configs) -> Result<Configs, WireError> {
     let deadline = Instant::now() + CONFIRM_MAX;
     let mut backoff = Backoff::default();
     loop {
-        let found = describe_configs(client, Resource::Group, &group.id).await.map_err(GroupError::Cluster)?;
-        let differing = differing(wanted, &found);
-        if differing.is_empty() {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let differences = describe(&differing, &found);
-            return Err(GroupError::Clamped {
-                cluster: client.cluster().to_owned(),
-                group: group.id.clone(),
-                differences,
-            });
+        let found = describe_configs(client, Resource::Group, group).await?;
+        if differing(expected, &found).is_empty() || Instant::now() >= deadline {
+            return Ok(found);
         }
         tokio::time::sleep(backoff.pause()).await;
     }
@@ -162,6 +214,20 @@ fn command(client: &Client, group: &str, differing: &Configs) -> String {
         "kafka-configs.sh --bootstrap-server {} --alter --entity-type groups --entity-name {group} --add-config {}",
         client.bootstrap(),
         list(differing)
+    )
+}
+
+/// The command that moves the group to its start position.
+fn reset(client: &Client, group: &GroupConfig) -> String {
+    let position = match group.offset_reset.as_str() {
+        "earliest" => "--to-earliest",
+        "latest" => "--to-latest",
+        _ => "--to-datetime YYYY-MM-DDTHH:mm:SS.sss",
+    };
+    format!(
+        "kafka-share-groups.sh --bootstrap-server {} --group {} --reset-offsets {position} --all-topics --execute",
+        client.bootstrap(),
+        group.id
     )
 }
 

@@ -34,7 +34,7 @@ struct Seen {
 
 /// A partition with a new leader epoch.
 #[derive(Debug)]
-struct Suspect {
+struct Succession {
     at: TopicPartition,
     key: Key,
     now: Seen,
@@ -53,9 +53,9 @@ impl Lookout {
     /// The first look should come before the first fetch, which overwrites the leader epoch that the broker has stored.
     /// Errors: the cluster does not answer, or refuses the group that remembers; the next look tries again.
     pub async fn look(&mut self, client: &mut Client, progress: &[ShareProgress]) -> Result<Vec<Rewritten>, WireError> {
-        let suspects: Vec<Suspect> = progress.iter().filter_map(|partition| self.suspect(partition)).collect();
-        if !suspects.is_empty() {
-            self.compare(client, suspects).await?;
+        let successions: Vec<Succession> = progress.iter().filter_map(|partition| self.succession(partition)).collect();
+        if !successions.is_empty() {
+            self.compare(client, successions).await?;
         }
         self.await_delivery();
         let remembered = committed(client, &self.group).await?;
@@ -85,7 +85,7 @@ impl Lookout {
     }
 
     /// Takes note of a partition; returns it if its leader epoch is new.
-    fn suspect(&mut self, partition: &ShareProgress) -> Option<Suspect> {
+    fn succession(&mut self, partition: &ShareProgress) -> Option<Succession> {
         let key = (partition.topic_id, partition.partition);
         let now = Seen { epoch: partition.leader_epoch, start_offset: partition.start_offset? };
         let mut finished = self.frontiers.ends_before(key, now.epoch);
@@ -104,37 +104,37 @@ impl Lookout {
         let end = finished.entry(before.epoch).or_default();
         *end = before.start_offset.max(*end);
         let at = TopicPartition { topic: partition.topic.as_str().into(), partition: partition.partition };
-        Some(Suspect { at, key, now, finished })
+        Some(Succession { at, key, now, finished })
     }
 
-    async fn compare(&mut self, client: &mut Client, suspects: Vec<Suspect>) -> Result<(), WireError> {
-        let mut names: Vec<String> = suspects.iter().map(|suspect| suspect.at.topic.to_string()).collect();
+    async fn compare(&mut self, client: &mut Client, successions: Vec<Succession>) -> Result<(), WireError> {
+        let mut names: Vec<String> = successions.iter().map(|succession| succession.at.topic.to_string()).collect();
         names.dedup();
         let topics: Vec<TopicInfo> = client.topics(&names).await?.into_iter().filter_map(|(_, t)| t.ok()).collect();
-        let mut led: BTreeMap<i32, Vec<Suspect>> = BTreeMap::new();
-        for suspect in suspects {
+        let mut led: BTreeMap<i32, Vec<Succession>> = BTreeMap::new();
+        for succession in successions {
             // Nobody leads it, or nobody knows the topic any more: the next look sees it again.
-            if let Some(leader) = leader(&topics, suspect.key) {
-                led.entry(leader).or_default().push(suspect);
+            if let Some(leader) = leader(&topics, succession.key) {
+                led.entry(leader).or_default().push(succession);
             }
         }
-        for (leader, suspects) in led {
-            let asked: Vec<EpochOf> = suspects.iter().flat_map(Suspect::questions).collect();
+        for (leader, successions) in led {
+            let asked: Vec<EpochOf> = successions.iter().flat_map(Succession::questions).collect();
             let mut ends = epoch_ends(&*client.broker(leader).await?, &asked).await?.into_iter();
-            for suspect in suspects {
-                let epochs = suspect.epochs();
+            for succession in successions {
+                let epochs = succession.epochs();
                 let ends = epochs.into_iter().zip(ends.by_ref()).filter_map(|(epoch, end)| Some((epoch, end?)));
                 let ends = ends.collect();
-                self.judge(suspect, &ends);
+                self.judge(succession, &ends);
             }
         }
         Ok(())
     }
 
     /// `ends`: where each leader epoch ends in the log of the new leader.
-    fn judge(&mut self, suspect: Suspect, ends: &BTreeMap<i32, i64>) {
-        if let Some((cut, finished)) = suspect.cut(ends) {
-            let Suspect { at, key, now, .. } = suspect;
+    fn judge(&mut self, succession: Succession, ends: &BTreeMap<i32, i64>) {
+        if let Some((cut, finished)) = succession.cut(ends) {
+            let Succession { at, key, now, .. } = succession;
             tracing::warn!(
                 %at, cut, finished, leader_epoch = now.epoch,
                 "the log of the source was cut below what was copied (unclean leader election): what is written anew between the \
@@ -144,7 +144,7 @@ impl Lookout {
             self.awaited.insert(key, rewritten.clone());
             self.found.push(rewritten);
         }
-        self.seen.insert(suspect.key, suspect.now);
+        self.seen.insert(succession.key, succession.now);
     }
 
     /// Other workers may have finished more than we know before the cut, so the copy goes up to what the share group delivers first
@@ -163,7 +163,7 @@ impl Lookout {
     }
 }
 
-impl Suspect {
+impl Succession {
     /// Leader epochs whose ends decide. The one before the present one tells where that begins.
     fn epochs(&self) -> BTreeSet<i32> {
         let begin = self.finished.contains_key(&self.now.epoch).then_some(self.now.epoch - 1);
@@ -232,9 +232,9 @@ mod tests {
 
     /// What a look finds when the new leader says where these leader epochs end.
     fn found(lookout: &mut Lookout, progress: &ShareProgress, ends: &[(i32, i64)]) -> Vec<(i64, i64)> {
-        if let Some(suspect) = lookout.suspect(progress) {
-            let ends = ends.iter().copied().filter(|(epoch, _)| suspect.epochs().contains(epoch)).collect();
-            lookout.judge(suspect, &ends);
+        if let Some(succession) = lookout.succession(progress) {
+            let ends = ends.iter().copied().filter(|(epoch, _)| succession.epochs().contains(epoch)).collect();
+            lookout.judge(succession, &ends);
         }
         lookout.await_delivery();
         lookout.found.drain(..).map(|rewritten| (rewritten.position, rewritten.end)).collect()

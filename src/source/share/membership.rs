@@ -3,6 +3,7 @@
 //! Source: KIP-932, ShareGroupHeartbeat v1. A member id is kept for the life of the member; after fencing it joins again.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,10 +105,13 @@ impl Membership {
     fn on_error(&mut self, error: &WireError, backoff: &mut Backoff) -> Duration {
         self.client.forget_coordinators();
         match error.code() {
-            Some(Code::UnknownMemberId | Code::FencedMemberEpoch) => {
-                tracing::info!(group = self.group, "fenced: joining again");
-                self.epoch = JOIN;
-            }
+            Some(Code::UnknownMemberId | Code::FencedMemberEpoch) => self.join_again(format_args!(
+                "{error}: nothing was heard of this member for too long; joining again, and what was acquired comes again"
+            )),
+            // A member of a group that is no more: whoever joins makes it anew.
+            Some(Code::GroupIdNotFound) if self.epoch != JOIN => self.join_again(format_args!(
+                "{error}: the group was deleted; joining again, and it begins again (share.auto.offset.reset)"
+            )),
             Some(Code::GroupIdNotFound | Code::InconsistentGroupProtocol) => self.health.trouble(
                 "share group",
                 format_args!(
@@ -118,6 +122,11 @@ impl Membership {
             Some(_) | None => self.health.trouble("share group", error),
         }
         backoff.pause()
+    }
+
+    fn join_again(&mut self, reason: impl Display) {
+        self.epoch = JOIN;
+        self.health.trouble("share group", reason);
     }
 
     async fn leave(&mut self) {

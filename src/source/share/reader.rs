@@ -20,8 +20,10 @@ use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
 use crate::source::share::parking::{Parking, Spot};
 use crate::source::share::session::{Key, ShareSession};
+use crate::source::share::suspects::Suspects;
 use crate::source::{Hold, Parcel, TopicPartition};
 use crate::wire::backoff::Backoff;
+use crate::wire::client::asks_for_refresh;
 use crate::wire::leaders::Endpoint;
 use crate::wire::share::{ShareFetch, ShareFetched, SharePartitionFetched, SharePartitionRequest};
 use crate::wire::{Code, Connection, WireError};
@@ -104,6 +106,9 @@ pub struct Reader {
     group: GroupConfig,
     address: Arc<str>,
     names: HashMap<Uuid, Arc<str>>,
+    /// What the lane wants of this broker; the session is told of what is fetched together.
+    followed: BTreeSet<Key>,
+    suspects: Suspects,
     connection: Option<Arc<Connection>>,
     session: ShareSession,
     lock: Duration,
@@ -115,7 +120,7 @@ pub struct Reader {
     idle_until: Instant,
     spot: Spot,
     /// Partitions whose last fetch brought an error.
-    troubled: BTreeSet<TopicPartition>,
+    troubled: BTreeSet<Key>,
     backoff: Backoff,
     arrivals: mpsc::Sender<Arrival>,
     health: Health,
@@ -149,6 +154,8 @@ impl Reader {
             node,
             address: "".into(),
             names: HashMap::new(),
+            followed: BTreeSet::new(),
+            suspects: Suspects::default(),
             connection: None,
             session: ShareSession::new(&context.group.id, &context.member),
             lock: context.group.lock,
@@ -224,15 +231,22 @@ impl Reader {
                 self.on_disconnected();
             }
         }
-        // What is not fetched from here any more is somebody else's to judge.
-        let is_followed = |at: &TopicPartition| {
-            partitions.iter().any(|(id, partition)| *partition == at.partition && names.get(id) == Some(&at.topic))
-        };
-        for at in self.troubled.extract_if(.., |at| !is_followed(at)) {
-            self.health.well(format_args!("source {at}"));
-        }
         self.names.extend(names);
-        self.session.want(partitions);
+        // What is not fetched from here any more is somebody else's to judge.
+        let gone: BTreeSet<Key> = self.followed.difference(&partitions).copied().collect();
+        self.judge(&gone, BTreeSet::new());
+        self.session.want(partitions.clone());
+        self.followed = partitions;
+    }
+
+    /// Of `judged` partitions, those in `troubled` are in trouble, and told already; the others are well.
+    fn judge(&mut self, judged: &BTreeSet<Key>, troubled: BTreeSet<Key>) {
+        for key in self.troubled.extract_if(.., |key| judged.contains(key) && !troubled.contains(key)) {
+            if let Some(topic) = self.names.get(&key.0) {
+                self.health.well(format_args!("source {topic}-{}", key.1));
+            }
+        }
+        self.troubled.extend(troubled);
     }
 
     /// This broker, among the troubles.
@@ -276,7 +290,9 @@ impl Reader {
     async fn fetch(&mut self, bytes_max: usize) -> Result<Arrival, WireError> {
         // First the connection: a new one begins a new session.
         let connection = self.connect().await?;
-        let wait = if self.spot.park(self.session.wanted()) { FETCH_WAIT } else { Duration::ZERO };
+        self.session.want(self.suspects.select(&self.followed, Instant::now()));
+        let is_trial = self.suspects.is_trial(self.session.wanted());
+        let wait = if self.spot.park(self.session.wanted()) && !is_trial { FETCH_WAIT } else { Duration::ZERO };
         let request = self.session.fetch(self.pace.bytes_max(bytes_max, self.session.wanted().len()), wait);
         let asked_at = Instant::now();
         let reply = self.exchange_fetch(&connection, &request).await.inspect_err(|error| {
@@ -292,7 +308,7 @@ impl Reader {
         // In this order: between the two, another reader would take the partitions for free.
         self.spot.hold(self.session.held());
         self.spot.leave();
-        if arrival.parcels.is_empty() && wait.is_zero() {
+        if arrival.parcels.is_empty() && wait.is_zero() && !is_trial {
             self.idle_until = Instant::now() + FETCH_PAUSE;
         }
         Ok(arrival)
@@ -329,25 +345,26 @@ impl Reader {
     fn receive(&mut self, reply: ShareFetched, (connection, asked_at): (&Connection, Instant)) -> Arrival {
         self.adopt_lock(reply.lock_ms);
         let mut arrival = Arrival { node: self.node, endpoints: reply.endpoints, ..Arrival::default() };
-        let mut troubled = BTreeSet::new();
+        let (mut troubled, mut refused) = (BTreeSet::new(), BTreeSet::new());
         for partition in reply.partitions {
             let Some(topic) = self.names.get(&partition.topic).cloned() else { continue };
             let at = TopicPartition { topic, partition: partition.partition };
+            let key = (partition.topic, partition.partition);
             if let Some(code) = partition.error {
-                let reason = connection.answered("ShareFetch", &at.to_string(), (code, partition.message.clone()));
+                let words = partition.message.clone().filter(|words| !words.is_empty()).or_else(|| remedy(code));
+                let reason = connection.answered("ShareFetch", &at.to_string(), (code, words));
                 self.health.trouble(format_args!("source {at}"), reason);
-                let leader = partition.leader.map(|leader| ((partition.topic, partition.partition), leader));
-                arrival.moved.extend(leader);
+                arrival.moved.extend(partition.leader.map(|leader| (key, leader)));
                 arrival.stale = true;
-                troubled.insert(at.clone());
+                troubled.insert(key);
+                refused.extend(Some(key).filter(|_| !asks_for_refresh(code)));
             }
             arrival.parcels.extend(self.accept(at, partition, asked_at));
         }
-        // A partition with nothing to say is not in the reply: what is not in trouble now is well.
-        for at in self.troubled.difference(&troubled) {
-            self.health.well(format_args!("source {at}"));
-        }
-        self.troubled = troubled;
+        // A partition with nothing to say is not in the reply: what was asked for and is not in trouble now is well.
+        let asked = self.session.wanted().clone();
+        self.suspects.on_fetched(&asked, refused, Instant::now());
+        self.judge(&asked, troubled);
         arrival
     }
 
@@ -384,6 +401,12 @@ impl Reader {
             None => self.on_disconnected(),
         }
     }
+}
+
+/// What to do about a partition that cannot be read, where the broker does not say it.
+fn remedy(code: Code) -> Option<String> {
+    let is_of_disk = matches!(code, Code::CorruptMessage | Code::KafkaStorageError);
+    is_of_disk.then(|| "it cannot read its log, check its disk".to_owned())
 }
 
 fn is_session_lost(error: &WireError) -> bool {

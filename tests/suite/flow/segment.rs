@@ -1,5 +1,7 @@
 //! Record batches as they lie in a broker's log: what no client shows.
 
+use std::path::PathBuf;
+
 use cluster::Cluster;
 
 /// Base offset and length, which stand before what the length counts.
@@ -22,17 +24,52 @@ pub(crate) struct Batch {
 
 /// The batches of a partition's first segment, sorted, without transaction markers.
 pub(crate) fn batches(cluster: &Cluster, topic: &str, partition: i32) -> Vec<Batch> {
-    let folder = cluster.brokers()[0].log().with_file_name("data-1").join(format!("{topic}-{partition}"));
-    let log = std::fs::read(folder.join("00000000000000000000.log")).unwrap();
-    let (mut batches, mut rest) = (vec![], &log[..]);
-    while !rest.is_empty() {
-        let size = PREFIX_BYTES + i32::from_be_bytes(field(rest, 8)) as usize;
-        let (batch, behind) = rest.split_at(size);
-        batches.extend(parse(batch));
-        rest = behind;
-    }
+    let log = std::fs::read(path(cluster, topic, partition)).unwrap();
+    let mut batches: Vec<Batch> = split(&log).filter_map(parse).collect();
     batches.sort();
     batches
+}
+
+/// The file of a partition's first segment.
+fn path(cluster: &Cluster, topic: &str, partition: i32) -> PathBuf {
+    let folder = cluster.brokers()[0].log().with_file_name("data-1").join(format!("{topic}-{partition}"));
+    folder.join("00000000000000000000.log")
+}
+
+fn split(mut log: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (batch, behind) =
+            log.split_at_checked(PREFIX_BYTES + i32::from_be_bytes(*log.get(8..)?.first_chunk()?) as usize)?;
+        log = behind;
+        Some(batch)
+    })
+}
+
+/// A byte of a record batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Byte {
+    /// The first of the length, which becomes negative.
+    Length = 8,
+    /// The number of the format.
+    Magic = 16,
+    /// The end of the records.
+    LastOfPayload,
+}
+
+/// Flips a byte in a batch of partition 0 of a topic; returns the batch's base offset. Done again, it is undone. The broker must be
+/// down.
+pub(crate) fn flip(cluster: &Cluster, topic: &str, (number, byte): (usize, Byte)) -> i64 {
+    let path = path(cluster, topic, 0);
+    let mut log = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // Of the batch itself, the length may be what was flipped.
+    let begin: usize = split(&log).take(number).map(<[u8]>::len).sum();
+    let at = match byte {
+        Byte::LastOfPayload => split(&log[begin..]).next().unwrap().len() - 1,
+        byte => byte as usize,
+    };
+    log[begin + at] ^= 0xff;
+    std::fs::write(path, &log).unwrap();
+    i64::from_be_bytes(field(&log, begin))
 }
 
 fn parse(batch: &[u8]) -> Option<Batch> {

@@ -9,7 +9,7 @@ use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
 use sharebridge::config::{ClusterConfig, GroupConfig};
 use sharebridge::health::Health;
-use sharebridge::source::share::group::prepare;
+use sharebridge::source::share::group::{GroupError, prepare};
 use sharebridge::source::share::membership::Membership;
 use sharebridge::source::share::session::{Key, ShareSession};
 use sharebridge::wire::admin::share_progress;
@@ -56,7 +56,11 @@ impl Group {
         let config =
             GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
         let mut client = Client::new(cluster.clone());
-        prepare(&mut client, &config).await.unwrap();
+        while let Err(error) = prepare(&mut client, &config, std::slice::from_ref(&topic)).await {
+            // A fresh cluster first has to make its coordinators.
+            assert!(matches!(error, GroupError::Cluster(_)), "{error}");
+            tokio::time::sleep(FETCH_WAIT).await;
+        }
         let member = unique("member");
         let (membership, mut assignment) =
             Membership::new(cluster.clone(), (&config.id, &member), vec![topic], Health::default());
