@@ -134,8 +134,6 @@ async fn run_flow(
     let incarnation = Uuid::new_v4();
     let (parking, frontiers) = (Parking::default(), Frontiers::default());
     let mut observer = Observer::new(&flow, incarnation, frontiers.clone(), (health.clone(), metrics.clone()));
-    // Before the first fetch, which would overwrite what it is to be compared with.
-    observer.look().await;
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));

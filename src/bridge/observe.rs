@@ -18,6 +18,7 @@ use crate::source::share::frontier::Frontiers;
 use crate::source::share::lookout::Lookout;
 use crate::source::share::rewritten::Rewritten;
 use crate::wire::admin::share_progress;
+use crate::wire::client::TopicInfo;
 use crate::wire::offsets::share_members;
 use crate::wire::share::ShareProgress;
 use crate::wire::{Client, WireError};
@@ -27,6 +28,7 @@ use crate::wire::{Client, WireError};
 pub struct Observer {
     client: Client,
     share_group: String,
+    topics: Vec<String>,
     lookout: Lookout,
     recopy: Recopy<KafkaSink>,
     /// Member ids of our lanes.
@@ -52,6 +54,7 @@ impl Observer {
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
+            topics: flow.topics.clone(),
             lookout: Lookout::new(&flow.group.id, frontiers),
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
@@ -75,7 +78,7 @@ impl Observer {
     }
 
     /// Takes note of how far the group has come; returns what it will not deliver, or `None` where that is unknown.
-    pub async fn look(&mut self) -> Option<Vec<Rewritten>> {
+    async fn look(&mut self) -> Option<Vec<Rewritten>> {
         match self.try_look().await {
             Ok(rewritten) => {
                 self.health.well("rewritten offsets");
@@ -94,20 +97,23 @@ impl Observer {
     }
 
     async fn try_look(&mut self) -> Result<Vec<Rewritten>, WireError> {
+        let topics = self.client.topics(&self.topics).await?.into_iter().filter_map(|(_, topic)| topic.ok());
+        let topics: Vec<TopicInfo> = topics.collect();
         let progress = share_progress(&mut self.client, &self.share_group).await?;
         self.show(&progress);
-        self.lookout.look(&mut self.client, &progress).await
+        self.lookout.look(&mut self.client, &topics, &progress).await
     }
 
     fn show(&self, progress: &[ShareProgress]) {
-        let lags = progress.iter().map(|partition| {
+        let lag = |partition: &ShareProgress| {
             let labels = PartitionLabels { topic: partition.topic.clone(), partition: partition.partition };
             let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
             self.metrics.lag.get_or_create(&labels).set(lag.unwrap_or(-1));
             lag
-        });
+        };
+        let lags: Vec<Option<i64>> = progress.iter().map(lag).collect();
         // A group that the coordinator knows nothing of yet has not done everything.
-        let backlog = if progress.is_empty() { None } else { lags.sum() };
+        let backlog = if lags.is_empty() { None } else { lags.into_iter().sum() };
         self.metrics.backlog.set(backlog.unwrap_or(-1));
     }
 
@@ -130,8 +136,10 @@ impl Observer {
         for rewritten in rewritten.into_iter().filter(|_| is_ours) {
             let at = rewritten.at.clone();
             if let Err(error) = self.copy_one(rewritten, wish).await {
-                let subject = subject(&at);
-                self.health.trouble(subject, format_args!("its log was cut by an unclean leader election; what was written anew is not copied yet: {error}"));
+                let reason = format_args!(
+                    "an unclean leader election has cut its log; what was written anew is not copied yet: {error}"
+                );
+                self.health.trouble(subject(&at), reason);
                 troubled.insert(at);
             }
         }

@@ -87,7 +87,7 @@ impl KafkaSink {
         let request = init_producer_id(&self.transactional_id, timeout_ms, self.producer);
         let connection = self.coordinator().await?;
         // Transactions version 2 is what makes an abort safe against batches that arrive late.
-        connection.require("transaction.version", 2).inspect_err(|_| self.client.disconnect())?;
+        connection.require("transaction.version", 2).inspect_err(|_| self.coordination.disconnect())?;
         let reply = connection.call(&request).await?;
         if let Some(code) = code_of(reply.error_code) {
             if matches!(code, Code::ProducerFenced | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping) {

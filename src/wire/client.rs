@@ -40,9 +40,17 @@ pub struct TopicInfo {
     pub id: Uuid,
     /// Leader of each partition by partition number; `None` while there is none.
     pub leaders: Vec<Option<NodeId>>,
+    /// Leader epoch of each partition, likewise.
+    pub leader_epochs: Vec<i32>,
 }
 
 impl TopicInfo {
+    /// Leader and leader epoch of a partition; `None` while nobody leads it.
+    pub fn leadership(&self, partition: i32) -> Option<(NodeId, i32)> {
+        let index = usize::try_from(partition).ok()?;
+        Some(((*self.leaders.get(index)?)?, *self.leader_epochs.get(index)?))
+    }
+
     /// The leader of a partition, where the topic has the partition.
     pub fn leader_mut(&mut self, partition: i32) -> Option<&mut Option<NodeId>> {
         self.leaders.get_mut(usize::try_from(partition).ok()?)
@@ -223,14 +231,15 @@ fn topic_info(topic: MetadataResponseTopic, connection: &Connection) -> (String,
         let error = connection.answered("Metadata", &format!("topic {name}"), (code, None));
         return (name, Err(error));
     }
-    let mut leaders = vec![None; topic.partitions.len()];
+    let (mut leaders, mut leader_epochs) = (vec![None; topic.partitions.len()], vec![-1; topic.partitions.len()]);
     for partition in topic.partitions {
-        let slot = usize::try_from(partition.partition_index).ok().and_then(|index| leaders.get_mut(index));
-        if let Some(slot) = slot {
-            *slot = Some(partition.leader_id.0).filter(|id| *id >= 0);
+        let index = usize::try_from(partition.partition_index).unwrap_or(usize::MAX);
+        if let (Some(leader), Some(epoch)) = (leaders.get_mut(index), leader_epochs.get_mut(index)) {
+            *leader = Some(partition.leader_id.0).filter(|id| *id >= 0);
+            *epoch = partition.leader_epoch;
         }
     }
-    (name.clone(), Ok(TopicInfo { name, id: topic.topic_id, leaders }))
+    (name.clone(), Ok(TopicInfo { name, id: topic.topic_id, leaders, leader_epochs }))
 }
 
 /// Whether an error code means: somebody else leads or coordinates now, or will soon; ask who, and try again.

@@ -1,5 +1,7 @@
 //! A partition's log by offset and leader epoch, past the share group (KIP-98, KIP-101, KIP-320).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
@@ -28,24 +30,40 @@ pub struct EpochOf {
 
 /// Where leader epochs end in the log of their leader: the offset behind the last record that was written in that epoch, or in one
 /// before where the log has nothing of it. `None` where the log begins later, or the broker cannot tell now.
+///
+/// A broker takes each topic and each partition once in a request, so two epochs of a partition take two requests.
 pub async fn epoch_ends(connection: &Connection, asked: &[EpochOf]) -> Result<Vec<Option<i64>>, WireError> {
-    let topic = |of: &EpochOf| {
-        let partition = OffsetForLeaderPartition::default().with_partition(of.partition).with_leader_epoch(of.epoch);
-        OffsetForLeaderTopic::default()
-            .with_topic(TopicName(StrBytes::from_string(of.topic.clone())))
-            .with_partitions(vec![partition.with_current_leader_epoch(-1)])
-    };
-    let request = OffsetForLeaderEpochRequest::default()
-        .with_replica_id(NO_REPLICA)
-        .with_topics(asked.iter().map(topic).collect());
-    let reply = connection.call(&request).await?;
-    let answers = reply.topics.iter().flat_map(|topic| topic.partitions.iter().map(|answer| (&*topic.topic.0, answer)));
-    let answers: Vec<_> = answers.filter(|(_, answer)| answer.error_code == 0 && answer.end_offset >= 0).collect();
-    let end = |of: &EpochOf| {
-        let found = answers.iter().find(|(topic, answer)| *topic == of.topic && answer.partition == of.partition);
-        found.map(|(_, answer)| answer.end_offset)
-    };
-    Ok(asked.iter().map(end).collect())
+    let mut ends = vec![None; asked.len()];
+    let mut left: Vec<usize> = (0..asked.len()).collect();
+    while !left.is_empty() {
+        let mut round: BTreeMap<&str, BTreeMap<i32, usize>> = BTreeMap::new();
+        left.retain(|&index| {
+            let EpochOf { topic, partition, .. } = &asked[index];
+            let place = *round.entry(topic).or_default().entry(*partition).or_insert(index);
+            place != index
+        });
+        let question = |(partition, index): (&i32, &usize)| {
+            let epoch = asked[*index].epoch;
+            let question = OffsetForLeaderPartition::default().with_partition(*partition).with_leader_epoch(epoch);
+            question.with_current_leader_epoch(-1)
+        };
+        let topic = |(name, partitions): (&&str, &BTreeMap<i32, usize>)| {
+            let name = TopicName(StrBytes::from_string((*name).to_owned()));
+            OffsetForLeaderTopic::default().with_topic(name).with_partitions(partitions.iter().map(question).collect())
+        };
+        let request = OffsetForLeaderEpochRequest::default()
+            .with_replica_id(NO_REPLICA)
+            .with_topics(round.iter().map(topic).collect());
+        for topic in connection.call(&request).await?.topics {
+            let Some(indexes) = round.get(&*topic.topic.0) else { continue };
+            for answer in topic.partitions.iter().filter(|answer| answer.error_code == 0 && answer.end_offset >= 0) {
+                if let Some(index) = indexes.get(&answer.partition) {
+                    ends[*index] = Some(answer.end_offset);
+                }
+            }
+        }
+    }
+    Ok(ends)
 }
 
 /// What a read has brought.

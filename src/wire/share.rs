@@ -330,8 +330,6 @@ pub struct ShareProgress {
     /// The first offset that is not done, as the share coordinator has stored it: it trails the true one. `None` before the
     /// partition was ever read.
     pub start_offset: Option<i64>,
-    /// Leader epoch of the share partition's leader when it was stored.
-    pub leader_epoch: i32,
     /// Records still to be done; `None` where the broker does not know.
     pub lag: Option<u64>,
 }
@@ -377,12 +375,13 @@ fn read_topic_progress(reader: &mut Reader) -> Result<Vec<ShareProgress>, ReadEr
     let partitions = reader.array(|reader| {
         let partition = reader.i32()?;
         let start_offset = Some(reader.i64()?).filter(|offset| *offset >= 0);
-        let leader_epoch = reader.i32()?;
+        // The leader epoch may be older than the one under which the start offset was reached (tried on 4.4.0: by 12 s).
+        reader.i32()?;
         let lag = u64::try_from(reader.i64()?).ok();
         reader.i16()?;
         reader.compact_str()?;
         reader.tags()?;
-        Ok(ShareProgress { topic: topic.clone(), topic_id, partition, start_offset, leader_epoch, lag })
+        Ok(ShareProgress { topic: topic.clone(), topic_id, partition, start_offset, lag })
     })?;
     reader.tags()?;
     Ok(partitions)

@@ -58,6 +58,15 @@ impl Flow {
         Self { group, lines }
     }
 
+    /// The same under another name, by which transactions of dead workers are found: all other flows of the suite are `f`.
+    #[must_use]
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        for line in &mut self.lines {
+            *line = line.replacen("flows.f.", &format!("flows.{name}."), 1);
+        }
+        self
+    }
+
     /// A line of the file, with the whole path of its key, in the place of what the key had before.
     #[must_use]
     pub(crate) fn with(mut self, line: &str) -> Self {

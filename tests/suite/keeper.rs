@@ -39,15 +39,15 @@ fn what_dead_workers_left_open_is_decided_and_nothing_else() {
     }
     let idle = unique("idle");
     pair().source.create_topic(&idle, 1, &[]).unwrap();
-    let worker = Flow::new(pair(), &[&idle]).start();
+    let worker = Flow::new(pair(), &[&idle]).named("kept").start();
     worker.await_ready();
 
     let incarnation = "0123456789abcdef0123456789abcdef";
     // Its timeout is far off: whoever began it may still be at work.
-    let _alive = left_open(&alive, &format!("sharebridge-f-{incarnation}-1"), "600000");
-    // The flow `f-eu` begins with the name of ours.
-    let _foreign = left_open(&foreign, &format!("sharebridge-f-eu-{incarnation}-0"), "1000");
-    let _dead = left_open(&dead, &format!("sharebridge-f-{incarnation}-0"), "1000");
+    let _alive = left_open(&alive, &format!("sharebridge-kept-{incarnation}-1"), "600000");
+    // The flow `kept-eu` begins with the name of ours.
+    let _foreign = left_open(&foreign, &format!("sharebridge-kept-eu-{incarnation}-0"), "1000");
+    let _dead = left_open(&dead, &format!("sharebridge-kept-{incarnation}-0"), "1000");
     assert!(is_held_up(&dead) && is_held_up(&alive) && is_held_up(&foreign));
 
     worker.await_metric("transaction_decide_total", 1);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use uuid::Uuid;
+
 use crate::source::TopicPartition;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::rewritten::{Rewritten, group};
@@ -18,7 +20,7 @@ pub struct Lookout {
     /// The consumer group that remembers.
     group: String,
     frontiers: Frontiers,
-    /// The newest leader epoch of each partition that was compared, and how far the group was then.
+    /// Partitions as they were at the last look.
     seen: HashMap<Key, Seen>,
     /// Found, and not remembered yet.
     found: Vec<Rewritten>,
@@ -28,8 +30,12 @@ pub struct Lookout {
 
 #[derive(Debug, Clone, Copy)]
 struct Seen {
+    /// The newest leader epoch that was compared.
     epoch: i32,
-    start_offset: i64,
+    /// How far the group had come for sure while that epoch lasted, by the start offset that the broker tells.
+    start_offset: Option<i64>,
+    /// What it told at the last look. It counts once the next look shows the same leader epoch: metadata may be late.
+    told: i64,
 }
 
 /// A partition with a new leader epoch.
@@ -37,6 +43,7 @@ struct Seen {
 struct Succession {
     at: TopicPartition,
     key: Key,
+    leader: i32,
     now: Seen,
     /// The offset behind what the group has finished, by the leader epoch under which it has.
     finished: BTreeMap<i32, i64>,
@@ -48,15 +55,27 @@ impl Lookout {
         Self { group: group(share_group), frontiers, seen: HashMap::new(), found: vec![], awaited: HashMap::new() }
     }
 
-    /// Compares partitions with a new leader epoch, and returns all that is still to be copied, whoever has found it.
+    /// Compares partitions with a new leader epoch, and returns all that is still to be copied, whoever has found it. `topics` were
+    /// asked for before `progress`, so that no progress is taken for older than it is.
     ///
-    /// The first look should come before the first fetch, which overwrites the leader epoch that the broker has stored.
     /// Errors: the cluster does not answer, or refuses the group that remembers; the next look tries again.
-    pub async fn look(&mut self, client: &mut Client, progress: &[ShareProgress]) -> Result<Vec<Rewritten>, WireError> {
-        let successions: Vec<Succession> = progress.iter().filter_map(|partition| self.succession(partition)).collect();
-        if !successions.is_empty() {
-            self.compare(client, successions).await?;
+    pub async fn look(
+        &mut self,
+        client: &mut Client,
+        topics: &[TopicInfo],
+        progress: &[ShareProgress],
+    ) -> Result<Vec<Rewritten>, WireError> {
+        let topics: HashMap<Uuid, &TopicInfo> = topics.iter().map(|topic| (topic.id, topic)).collect();
+        let mut led: BTreeMap<i32, Vec<Succession>> = BTreeMap::new();
+        for partition in progress {
+            let topic = topics.get(&partition.topic_id);
+            // Nobody leads it, or nobody knows the topic any more: the next look sees it again.
+            let Some(leadership) = topic.and_then(|topic| topic.leadership(partition.partition)) else { continue };
+            if let Some(succession) = self.succession(partition, leadership) {
+                led.entry(succession.leader).or_default().push(succession);
+            }
         }
+        self.compare(client, led).await?;
         self.await_delivery();
         let remembered = committed(client, &self.group).await?;
         let remembered: Vec<Rewritten> = remembered.iter().filter_map(Rewritten::from_committed).collect();
@@ -69,8 +88,8 @@ impl Lookout {
             |one: &Rewritten| merged.iter().any(|other| (other.topic_id, &other.at) == (one.topic_id, &one.at));
         let others = remembered.into_iter().filter(|one| !is_merged(one));
         // A topic that was created again has another id.
-        let is_known = |one: &Rewritten| progress.iter().any(|partition| partition.topic_id == one.topic_id);
-        Ok(merged.iter().cloned().chain(others).filter(|one| one.is_open() && is_known(one)).collect())
+        let is_open = |one: &Rewritten| one.is_open() && topics.contains_key(&one.topic_id);
+        Ok(merged.iter().cloned().chain(others).filter(is_open).collect())
     }
 
     /// Remembers how far the copies have come.
@@ -84,40 +103,41 @@ impl Lookout {
         !self.found.is_empty()
     }
 
-    /// Takes note of a partition; returns it if its leader epoch is new.
-    fn succession(&mut self, partition: &ShareProgress) -> Option<Succession> {
+    /// Takes note of a partition; returns it if its leader epoch is new, or was never compared.
+    fn succession(&mut self, partition: &ShareProgress, (leader, epoch): (i32, i32)) -> Option<Succession> {
         let key = (partition.topic_id, partition.partition);
-        let now = Seen { epoch: partition.leader_epoch, start_offset: partition.start_offset? };
-        let mut finished = self.frontiers.ends_before(key, now.epoch);
-        let before = match self.seen.get_mut(&key) {
-            None => now,
-            Some(seen) if now.epoch > seen.epoch => {
+        let told = partition.start_offset?;
+        let mut finished = self.frontiers.ends_before(key, epoch);
+        let start_offset = match self.seen.get_mut(&key) {
+            None => None,
+            Some(seen) if epoch > seen.epoch => {
                 // What ended before was compared before, and is copied by now or remembered.
                 finished = finished.split_off(&seen.epoch);
-                *seen
+                let end = finished.entry(seen.epoch).or_default();
+                *end = seen.start_offset.unwrap_or_default().max(*end);
+                seen.start_offset
             }
-            Some(seen) => {
-                seen.start_offset = seen.start_offset.max(now.start_offset);
+            Some(seen) if epoch < seen.epoch => return None,
+            Some(Seen { start_offset: Some(start_offset), told: before, .. }) => {
+                *start_offset = (*start_offset).max(*before);
+                *before = told;
                 return None;
             }
+            Some(seen) => {
+                finished = [(epoch, seen.told)].into();
+                Some(seen.told)
+            }
         };
-        let end = finished.entry(before.epoch).or_default();
-        *end = before.start_offset.max(*end);
         let at = TopicPartition { topic: partition.topic.as_str().into(), partition: partition.partition };
-        Some(Succession { at, key, now, finished })
+        let now = Seen { epoch, start_offset, told };
+        if finished.is_empty() {
+            self.seen.insert(key, now);
+            return None;
+        }
+        Some(Succession { at, key, leader, now, finished })
     }
 
-    async fn compare(&mut self, client: &mut Client, successions: Vec<Succession>) -> Result<(), WireError> {
-        let mut names: Vec<String> = successions.iter().map(|succession| succession.at.topic.to_string()).collect();
-        names.dedup();
-        let topics: Vec<TopicInfo> = client.topics(&names).await?.into_iter().filter_map(|(_, t)| t.ok()).collect();
-        let mut led: BTreeMap<i32, Vec<Succession>> = BTreeMap::new();
-        for succession in successions {
-            // Nobody leads it, or nobody knows the topic any more: the next look sees it again.
-            if let Some(leader) = leader(&topics, succession.key) {
-                led.entry(leader).or_default().push(succession);
-            }
-        }
+    async fn compare(&mut self, client: &mut Client, led: BTreeMap<i32, Vec<Succession>>) -> Result<(), WireError> {
         for (leader, successions) in led {
             let asked: Vec<EpochOf> = successions.iter().flat_map(Succession::questions).collect();
             let mut ends = epoch_ends(&*client.broker(leader).await?, &asked).await?.into_iter();
@@ -187,14 +207,9 @@ impl Succession {
     }
 }
 
-fn leader(topics: &[TopicInfo], (id, partition): Key) -> Option<i32> {
-    let topic = topics.iter().find(|topic| topic.id == id)?;
-    *topic.leaders.get(usize::try_from(partition).ok()?)?
-}
-
 /// What was found, together with what is remembered of the same partitions.
 fn merge(found: &[Rewritten], remembered: &[Rewritten]) -> Vec<Rewritten> {
-    let mut merged: BTreeMap<(uuid::Uuid, i32), Rewritten> = BTreeMap::new();
+    let mut merged: BTreeMap<(Uuid, i32), Rewritten> = BTreeMap::new();
     for one in found {
         let key = (one.topic_id, one.at.partition);
         let of_it = |other: &&Rewritten| (other.topic_id, other.at.partition) == key;
@@ -210,19 +225,12 @@ mod tests {
     use super::*;
     use crate::batch::OffsetRange;
     use crate::batch::sample::Sample;
-    use uuid::Uuid;
 
     const KEY: Key = (Uuid::nil(), 0);
 
-    fn progress(start_offset: i64, leader_epoch: i32) -> ShareProgress {
-        ShareProgress {
-            topic: "t".into(),
-            topic_id: KEY.0,
-            partition: KEY.1,
-            start_offset: Some(start_offset),
-            leader_epoch,
-            lag: None,
-        }
+    fn progress(start_offset: i64) -> ShareProgress {
+        let (topic, (topic_id, partition)) = ("t".to_owned(), KEY);
+        ShareProgress { topic, topic_id, partition, start_offset: Some(start_offset), lag: None }
     }
 
     fn finish(lookout: &Lookout, base_offset: i64, leader_epoch: i32) {
@@ -230,9 +238,9 @@ mod tests {
         lookout.frontiers.finish(KEY, &[OffsetRange { first: base_offset, last: base_offset + 9 }], &bytes);
     }
 
-    /// What a look finds when the new leader says where these leader epochs end.
-    fn found(lookout: &mut Lookout, progress: &ShareProgress, ends: &[(i32, i64)]) -> Vec<(i64, i64)> {
-        if let Some(succession) = lookout.succession(progress) {
+    /// What a look finds: where the group is told to be, under which leader epoch, and where epochs end in the leader's log.
+    fn found(lookout: &mut Lookout, (start, epoch): (i64, i32), ends: &[(i32, i64)]) -> Vec<(i64, i64)> {
+        if let Some(succession) = lookout.succession(&progress(start), (1, epoch)) {
             let ends = ends.iter().copied().filter(|(epoch, _)| succession.epochs().contains(epoch)).collect();
             lookout.judge(succession, &ends);
         }
@@ -244,61 +252,78 @@ mod tests {
         Lookout::new("g", Frontiers::default())
     }
 
-    #[test]
-    fn a_log_cut_below_what_was_finished_is_found_once() {
+    /// One that has seen a partition in leader epoch 0, with all done up to `start`.
+    fn settled(start: i64) -> Lookout {
         let mut lookout = lookout();
-        assert_eq!(found(&mut lookout, &progress(0, 0), &[(0, 0)]), []);
+        (0..3).for_each(|_| assert_eq!(found(&mut lookout, (start, 0), &[(0, start)]), []));
+        lookout
+    }
+
+    #[test]
+    fn a_log_cut_below_what_we_have_finished_is_found_once() {
+        let mut lookout = settled(0);
         finish(&lookout, 90, 0);
-        assert_eq!(found(&mut lookout, &progress(84, 0), &[]), []);
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[(0, 80)]), [(80, 100)]);
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[(0, 80)]), []);
+        assert_eq!(found(&mut lookout, (84, 1), &[(0, 80)]), [(80, 100)]);
+        (0..3).for_each(|_| assert_eq!(found(&mut lookout, (84, 1), &[(1, 90), (0, 80)]), []));
+    }
+
+    #[test]
+    fn a_log_cut_below_what_others_have_finished_is_found() {
+        assert_eq!(found(&mut settled(100), (100, 1), &[(0, 80)]), [(80, 100)]);
     }
 
     #[test]
     fn a_new_leader_that_has_everything_is_nothing_to_tell() {
-        let mut lookout = lookout();
-        assert_eq!(found(&mut lookout, &progress(0, 0), &[(0, 0)]), []);
+        let mut lookout = settled(0);
         finish(&lookout, 90, 0);
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[(0, 100)]), []);
+        assert_eq!(found(&mut lookout, (84, 1), &[(0, 100)]), []);
         finish(&lookout, 100, 1);
-        assert_eq!(found(&mut lookout, &progress(104, 2), &[(0, 100), (1, 130)]), []);
+        assert_eq!(found(&mut lookout, (104, 2), &[(0, 100), (1, 130)]), []);
+    }
+
+    #[test]
+    fn progress_of_a_new_leader_is_not_taken_for_that_of_the_one_before() {
+        let mut lookout = settled(90);
+        // The metadata are late: this is progress under leader epoch 1 already.
+        assert_eq!(found(&mut lookout, (120, 0), &[]), []);
+        assert_eq!(found(&mut lookout, (130, 1), &[(0, 100)]), []);
+        assert_eq!(found(&mut lookout, (140, 0), &[]), [], "a broker that knows less");
     }
 
     #[test]
     fn a_cut_is_found_even_if_no_look_went_well_before_it() {
         let mut lookout = lookout();
         finish(&lookout, 90, 0);
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[(0, 80), (1, 95)]), [(80, 100)]);
+        assert_eq!(found(&mut lookout, (84, 1), &[(0, 80), (1, 95)]), [(80, 100)]);
     }
 
     #[test]
     fn of_two_cuts_between_two_looks_both_are_found() {
-        let mut lookout = lookout();
-        assert_eq!(found(&mut lookout, &progress(0, 0), &[(0, 0)]), []);
+        let mut lookout = settled(0);
         finish(&lookout, 90, 0);
         finish(&lookout, 100, 1);
-        assert_eq!(found(&mut lookout, &progress(84, 2), &[(0, 80), (1, 120)]), [(80, 100)]);
+        assert_eq!(found(&mut lookout, (84, 2), &[(0, 80), (1, 120)]), [(80, 100)]);
         finish(&lookout, 120, 2);
         finish(&lookout, 130, 3);
-        assert_eq!(found(&mut lookout, &progress(84, 4), &[(2, 125), (3, 135)]), [(125, 140)]);
+        assert_eq!(found(&mut lookout, (84, 4), &[(2, 125), (3, 135)]), [(125, 140)]);
     }
 
     #[test]
-    fn what_a_cut_before_our_start_has_left_is_found_at_the_first_look() {
-        assert_eq!(found(&mut lookout(), &progress(100, 3), &[(3, 90), (2, 80)]), [(80, 100)]);
-        assert_eq!(found(&mut lookout(), &progress(100, 3), &[(3, 90)]), [(90, 100)]);
-        assert_eq!(found(&mut lookout(), &progress(100, 3), &[(3, 100), (2, 80)]), [], "an old cut that was passed");
+    fn a_group_beyond_the_end_of_the_log_shows_a_cut_before_our_start() {
+        let mut lookout = lookout();
+        assert_eq!(found(&mut lookout, (100, 3), &[]), []);
+        assert_eq!(found(&mut lookout, (100, 3), &[(3, 90), (2, 80)]), [(80, 100)]);
+        assert_eq!(found(&mut lookout, (100, 3), &[(3, 90), (2, 80)]), []);
     }
 
     #[test]
     fn the_copy_goes_up_to_the_first_delivery_after_the_cut() {
-        let mut lookout = lookout();
-        assert_eq!(found(&mut lookout, &progress(0, 0), &[(0, 0)]), []);
+        let mut lookout = settled(0);
         finish(&lookout, 80, 0);
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[(0, 70)]), [(70, 90)]);
+        assert_eq!(found(&mut lookout, (84, 1), &[(0, 70)]), [(70, 90)]);
         finish(&lookout, 100, 1);
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[]), [(70, 100)], "others had finished up to 100");
-        assert_eq!(found(&mut lookout, &progress(84, 1), &[]), []);
+        assert_eq!(found(&mut lookout, (84, 1), &[(1, 110)]), [(70, 100)], "others had finished up to 100");
+        assert_eq!(found(&mut lookout, (84, 1), &[(1, 110)]), []);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A new leader whose log is shorter than what the group had finished gives the offsets behind its end to new records. The share
 //! partition goes on where it was, and passes them over (tried on 4.4.0: a log cut from 100 to 80, 45 new records, and only 100 to 124
-//! were delivered). Its stored leader epoch is the new one from the first fetch on, so nothing at the broker shows it
-//! later: the bridge compares, at each new leader epoch, where the last one ends in the new log with what was finished under it.
+//! were delivered), and nothing at the broker shows it later. So the bridge compares, at each new leader epoch, where the
+//! last one ends in the new log with what was finished under it.
 //!
 //! What is found is committed on the source, as offsets of a consumer group beside the share group: the next offset to copy, the
 //! leader epoch, and where to stop. So every process of the flow knows it, and the next one goes on where one has died.
