@@ -11,7 +11,6 @@ use crate::sink::{Fate, Sink, SinkError};
 use crate::source::share::rewritten::Rewritten;
 use crate::source::{Hold, Parcel};
 use crate::wire::backoff::Backoff;
-use crate::wire::client::TopicInfo;
 use crate::wire::log::read_log;
 use crate::wire::{Client, WireError};
 
@@ -63,7 +62,8 @@ impl<K: Sink> Recopy<K> {
         let Rewritten { at, topic_id, position, end, .. } = rewritten;
         let topics = source.topics(&[at.topic.to_string()]).await?;
         let topic = topics.into_iter().filter_map(|(_, topic)| topic.ok()).find(|topic| topic.id == *topic_id);
-        let leader = topic.and_then(|topic| leader(&topic, at.partition)).ok_or(RecopyError::Leaderless)?;
+        let leader = topic.and_then(|topic| topic.leadership(at.partition));
+        let (leader, _) = leader.ok_or(RecopyError::Leaderless)?;
         let read = read_log(&*source.broker(leader).await?, (*topic_id, at.partition), *position).await?;
         let batches: Vec<RecordBatch> = RecordBatch::split(read.records.clone()).collect::<Result<_, _>>()?;
         let Some(last) = batches.last().map(RecordBatch::last_offset) else {
@@ -119,8 +119,4 @@ impl<K: Sink> Recopy<K> {
             }
         }
     }
-}
-
-fn leader(topic: &TopicInfo, partition: i32) -> Option<i32> {
-    *topic.leaders.get(usize::try_from(partition).ok()?)?
 }

@@ -190,7 +190,7 @@ impl ShareSource {
 
     fn leader(&self, (id, partition): Key) -> Option<i32> {
         let topic = self.known.iter().find(|topic| topic.id == id)?;
-        *topic.leaders.get(usize::try_from(partition).ok()?)?
+        topic.leadership(partition).map(|(leader, _)| leader)
     }
 
     fn is_paused(&self, names: &HashMap<Uuid, Arc<str>>, (id, partition): Key) -> bool {
