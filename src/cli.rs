@@ -1,6 +1,9 @@
 //! The command line: what may be typed, and one small file a verb.
 
+mod file;
+mod init;
 mod run;
+mod status;
 mod validate;
 mod verify;
 
@@ -8,7 +11,10 @@ use std::fmt::Display;
 
 use clap::{Parser, Subcommand};
 
+pub use file::ConfigFile;
+pub use init::Init;
 pub use run::Run;
+pub use status::Status;
 pub use validate::Validate;
 pub use verify::Verify;
 
@@ -27,10 +33,14 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a small configuration file to begin with
+    Init(Init),
     /// Check a configuration file and name all that is wrong with it
     Validate(Validate),
     /// Copy until told to stop
     Run(Run),
+    /// Show what a running process does
+    Status(Status),
     /// Compare topics on two clusters, those of flows or any two, record by record
     Verify(Verify),
 }
@@ -39,14 +49,10 @@ impl Cli {
     /// Does what was asked for, and says how it went.
     pub fn dispatch(self) -> Exit {
         match self.verb {
-            Verb::Validate(validate) => match validate.run() {
-                Ok(line) => {
-                    println!("{line}");
-                    Exit::Ok
-                }
-                Err(errors) => refuse(&errors),
-            },
+            Verb::Init(init) => init.run(),
+            Verb::Validate(validate) => validate.run(),
             Verb::Run(run) => run.run(),
+            Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),
         }
     }
@@ -79,19 +85,27 @@ mod tests {
         let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| cli.verb);
         assert!(matches!(
             parse("sharebridge run --config a.toml"),
-            Ok(Verb::Run(Run { config })) if config.ends_with("a.toml")
+            Ok(Verb::Run(Run { config: ConfigFile { path: Some(path) } })) if path.ends_with("a.toml")
         ));
+        assert!(matches!(parse("sharebridge run"), Ok(Verb::Run(Run { config: ConfigFile { path: None } }))));
         assert!(matches!(
             parse("sharebridge verify --config a.toml --flow orders"),
             Ok(Verb::Verify(Verify { flow: Some(flow), .. })) if flow == "orders"
         ));
         assert!(matches!(
             parse("sharebridge verify --source a:1 --target b:1 --topic orders --target-topic copies --json --wait 5"),
-            Ok(Verb::Verify(Verify { config: None, target_topic: Some(topic), json: true, wait: 5, .. })) if topic == "copies"
+            Ok(Verb::Verify(Verify { target_topic: Some(topic), json: true, wait: 5, .. })) if topic == "copies"
         ));
         assert!(matches!(parse("sharebridge validate --config a.toml"), Ok(Verb::Validate(_))));
-        assert!(parse("sharebridge run").is_err());
-        assert!(parse("sharebridge verify").is_err());
+        assert!(
+            matches!(parse("sharebridge init"), Ok(Verb::Init(Init { file })) if file.ends_with("sharebridge.toml"))
+        );
+        assert!(matches!(
+            parse("sharebridge status --address 127.0.0.1:1 --watch"),
+            Ok(Verb::Status(Status { address: Some(_), watch: true, .. }))
+        ));
+        assert!(matches!(parse("sharebridge verify"), Ok(Verb::Verify(Verify { source: None, .. }))));
+        assert!(parse("sharebridge status --address 127.0.0.1:1 --config a.toml").is_err());
         assert!(parse("sharebridge verify --source a:1 --target b:1").is_err());
         assert!(parse("sharebridge verify --config a.toml --target b:1").is_err());
         assert!(parse("sharebridge verify --source a:1 --target b:1 --topic orders --flow orders").is_err());

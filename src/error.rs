@@ -12,8 +12,12 @@ pub enum Exit {
     Failed = 1,
     /// The command line is wrong. Source: `EX_USAGE` of sysexits.h, as the next ones.
     Usage = 64,
+    /// A cluster, or the process that is asked about, cannot be reached.
+    Unavailable = 69,
     /// A fault of our own: the process ends, so that a supervisor starts it afresh.
     Internal = 70,
+    /// Something that may pass: try again.
+    TryAgain = 75,
     /// A cluster refuses what is needed: starting again would not help.
     NotPermitted = 77,
     /// The configuration is wrong: starting again would not help.

@@ -128,8 +128,14 @@ pub const FRAGILE_RECORDS_MAX: u64 = 100;
 /// Pause between two looks for transactions that dead workers have left open.
 pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 
+/// Longest wait for the answer of a status server.
+pub const STATUS_ANSWER_MAX: Duration = Duration::from_secs(5);
+
 /// Pause between two looks at the share group's progress.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Sightings of the end of a topic partition's log, by which the age of its records is told: some 24 bytes each.
+pub const DELAY_SIGHTINGS_MAX: usize = 64;
 
 /// Leader epochs of a topic partition that are remembered with what was finished under them.
 pub const FRONTIER_EPOCHS_MAX: usize = 8;

@@ -63,6 +63,7 @@ flow_metrics! {
     rewritten: Gauge<i64, AtomicI64>, "rewritten_offsets", "Offsets rewritten by an unclean leader election of the source that are still to be copied";
     recopied: Counter, "rewritten_record_copy", "Records copied from the source's log, since its share group does not deliver them";
     backlog: Gauge<i64, AtomicI64>, "share_group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
+    delay: Gauge<i64, AtomicI64>, "share_group_delay_seconds", "Age of the oldest record that the share group still has to do, in the worst topic partition; -1 while it is unknown";
     lag: Family<PartitionLabels, Gauge<i64, AtomicI64>>, "share_group_lag", "Records that the share group still has to do, as the broker says";
 }
 

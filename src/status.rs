@@ -1,4 +1,4 @@
-//! The status server: `/live`, `/ready`, `/metrics`.
+//! The status server: `/live`, `/ready`, `/metrics`, `/status`.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -8,9 +8,11 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::bridge::View;
+use crate::metrics::FlowMetrics;
 
 /// Media type of the metrics. Source: OpenMetrics 1.0.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,6 +28,7 @@ pub async fn serve(listener: TcpListener, view: View) -> std::io::Result<()> {
         .route("/live", get(|| async { "live\n" }))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))
+        .route("/status", get(status))
         .with_state(view);
     axum::serve(listener, routes).await
 }
@@ -50,5 +53,57 @@ async fn metrics(State(view): State<View>) -> impl IntoResponse {
     match prometheus_client::encoding::text::encode(&mut body, &registry) {
         Ok(()) => (StatusCode::OK, [(header::CONTENT_TYPE, OPEN_METRICS)], body),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], format!("{error}\n")),
+    }
+}
+
+/// What `/ready` and the main metrics say, as one JSON document, described in `docs/OPERATIONS.md`.
+async fn status(State(view): State<View>) -> impl IntoResponse {
+    let body = document(&view).to_string() + "\n";
+    ([(header::CONTENT_TYPE, "application/json")], body)
+}
+
+fn document(view: &View) -> Value {
+    let troubles = view.health.troubles();
+    let troubles = troubles.into_iter().map(|(subject, reason)| json!({ "subject": subject, "reason": reason }));
+    let troubles: Vec<Value> = troubles.collect();
+    let flows: Vec<Value> = view.flows.iter().map(|(name, metrics)| flow(name, metrics)).collect();
+    json!({ "version": env!("CARGO_PKG_VERSION"), "ready": troubles.is_empty(), "troubles": troubles, "flows": flows })
+}
+
+fn flow(name: &str, metrics: &FlowMetrics) -> Value {
+    let known = |gauge: i64| Some(gauge).filter(|value| *value >= 0);
+    json!({
+        "flow": name,
+        "records": metrics.sent.get(),
+        "bytes": metrics.bytes_sent.get(),
+        "transactions": metrics.commits.get(),
+        "redelivered": metrics.redelivered.get(),
+        "held": metrics.held.get(),
+        "backlog": known(metrics.backlog.get()),
+        "delay_seconds": known(metrics.delay.get()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::health::Health;
+
+    #[test]
+    fn the_document_says_what_is_wrong_and_what_is_unknown() {
+        let (health, metrics) = (Health::default(), FlowMetrics::default());
+        health.trouble("f/target", "no answer");
+        metrics.sent.inc_by(7);
+        metrics.backlog.set(-1);
+        metrics.delay.set(3);
+        let registry = Arc::new(Mutex::new(crate::metrics::registry()));
+        let said = document(&View { health, registry, flows: vec![("f".to_owned(), metrics)] });
+        assert_eq!(said["ready"], false);
+        assert_eq!(said["troubles"][0], json!({ "subject": "f/target", "reason": "no answer" }));
+        let flow = &said["flows"][0];
+        assert_eq!((&flow["flow"], &flow["records"], &flow["delay_seconds"]), (&json!("f"), &json!(7), &json!(3)));
+        assert_eq!(flow["backlog"], Value::Null);
     }
 }

@@ -1,9 +1,14 @@
 //! Looks at the share group as a whole: how far all of its workers have come, and what it will not deliver.
 
+mod delay;
+
 use std::collections::HashSet;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use uuid::Uuid;
+
+use delay::Delays;
 
 use crate::config::FlowConfig;
 use crate::health::Health;
@@ -35,6 +40,7 @@ pub struct Observer {
     pub members: Vec<String>,
     /// Topic partitions whose copy has failed.
     troubled: HashSet<TopicPartition>,
+    delays: Delays,
     health: Health,
     metrics: FlowMetrics,
 }
@@ -48,6 +54,7 @@ impl Observer {
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
         metrics.backlog.set(-1);
+        metrics.delay.set(-1);
         // Its producer follows those of the lanes.
         let id = transactional_id(&flow.name, incarnation, flow.lanes);
         let sink = KafkaSink::new(flow.sink.clone(), id, flow.transaction_timeout);
@@ -59,6 +66,7 @@ impl Observer {
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
             troubled: HashSet::new(),
+            delays: Delays::default(),
             health,
             metrics,
         }
@@ -104,7 +112,7 @@ impl Observer {
         self.lookout.look(&mut self.client, &topics, &progress).await
     }
 
-    fn show(&self, progress: &[ShareProgress]) {
+    fn show(&mut self, progress: &[ShareProgress]) {
         let lag = |partition: &ShareProgress| {
             let labels = PartitionLabels { topic: partition.topic.clone(), partition: partition.partition };
             let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
@@ -115,6 +123,8 @@ impl Observer {
         // A group that the coordinator knows nothing of yet has not done everything.
         let backlog = if lags.is_empty() { None } else { lags.into_iter().sum() };
         self.metrics.backlog.set(backlog.unwrap_or(-1));
+        let delay = self.delays.look(Instant::now(), progress);
+        self.metrics.delay.set(delay.map_or(-1, |delay| delay.as_secs().cast_signed()));
     }
 
     /// Of all processes of the group, the one with the first member id copies what the group does not deliver.

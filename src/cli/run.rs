@@ -1,10 +1,10 @@
 //! `sharebridge run`: copies until told to stop.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{fail, refuse};
+use super::{ConfigFile, fail};
 use crate::bridge::{Bridge, Farewell, Refusal};
 use crate::config::{Config, FlowConfig};
 use crate::error::Exit;
@@ -14,17 +14,17 @@ use crate::{status, telemetry};
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 pub struct Run {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
+    /// Which file
+    #[command(flatten)]
+    pub config: ConfigFile,
 }
 
 impl Run {
     /// Runs all flows of the file until SIGTERM or SIGINT, then drains.
     pub fn run(&self) -> Exit {
-        let config = match Config::load(&self.config) {
-            Ok(config) => config,
-            Err(errors) => return refuse(&errors),
+        let config = match self.config.load() {
+            Ok((_, config)) => config,
+            Err(exit) => return exit,
         };
         config.flows.iter().for_each(|flow| println!("{}", plan(flow)));
         telemetry::start(&config.bridge);
@@ -46,7 +46,8 @@ async fn serve(config: Config) -> Exit {
     let listener = match status::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
-            return fail(format_args!("status.address {address}: {error}; choose another one in [bridge]"));
+            eprintln!("error: status.address {address}: {error}; choose another one in [bridge]");
+            return if error.kind() == ErrorKind::AddrInUse { Exit::TryAgain } else { Exit::Config };
         }
     };
     match listener.local_addr() {

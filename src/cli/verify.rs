@@ -1,37 +1,34 @@
 //! `sharebridge verify`: compares topics on two clusters.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ArgGroup;
 use serde_json::{Value, json};
 
-use super::{fail, refuse};
-use crate::config::{ClusterConfig, Config, FlowConfig};
+use super::{ConfigFile, fail};
+use crate::config::{ClusterConfig, FlowConfig};
 use crate::error::Exit;
-use crate::verify::{Bar, Comparison, Endpoint, Report, TopicPair, Verdict, verify};
+use crate::verify::{Bar, Comparison, Endpoint, Report, TopicPair, Verdict, VerifyError, verify};
 
 /// Arguments of `verify`.
 #[derive(Debug, clap::Args)]
-#[command(group(ArgGroup::new("what").args(["config", "source"]).required(true)))]
 pub struct Verify {
-    /// The configuration file, whose flows say what to compare
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    /// The file whose flows say what to compare
+    #[command(flatten)]
+    pub config: ConfigFile,
     /// Compare only this flow
-    #[arg(long, value_name = "NAME", requires = "config", conflicts_with = "source")]
+    #[arg(long, value_name = "NAME", conflicts_with = "source")]
     pub flow: Option<String>,
     /// Brokers of the source, as in bootstrap.servers, to compare a topic without a configuration file
-    #[arg(long, value_name = "BOOTSTRAP", requires_all = ["target", "topic"])]
+    #[arg(long, value_name = "BOOTSTRAP", requires_all = ["target", "topic"], conflicts_with = "path")]
     pub source: Option<String>,
     /// Brokers of the target, as in bootstrap.servers
-    #[arg(long, value_name = "BOOTSTRAP", requires = "source", conflicts_with = "config")]
+    #[arg(long, value_name = "BOOTSTRAP", requires = "source")]
     pub target: Option<String>,
     /// The topic to compare
-    #[arg(long, value_name = "NAME", requires = "source", conflicts_with = "config")]
+    #[arg(long, value_name = "NAME", requires = "source")]
     pub topic: Option<String>,
     /// Name of the topic on the target [default: the same]
-    #[arg(long, value_name = "NAME", requires = "source", conflicts_with = "config")]
+    #[arg(long, value_name = "NAME", requires = "source")]
     pub target_topic: Option<String>,
     /// How long to wait for records that the target lacks, since it may be about to get them
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
@@ -66,6 +63,10 @@ impl Verify {
                     }
                     reports.push((task, report));
                 }
+                Err(error @ VerifyError::Unreachable { .. }) => {
+                    eprintln!("error: {error}");
+                    return Exit::Unavailable;
+                }
                 Err(error) => return fail(error),
             }
         }
@@ -79,9 +80,9 @@ impl Verify {
     }
 
     fn tasks(&self) -> Result<Vec<Task>, Exit> {
-        match (&self.config, &self.source, &self.target, &self.topic) {
-            (Some(path), ..) => self.flows(path),
-            (None, Some(source), Some(target), Some(topic)) => {
+        match (&self.source, &self.target, &self.topic) {
+            (None, ..) => self.flows(),
+            (Some(source), Some(target), Some(topic)) => {
                 let endpoint = |name: &str, bootstrap: &str| Endpoint {
                     cluster: name.to_owned(),
                     bootstrap: bootstrap.to_owned(),
@@ -96,15 +97,15 @@ impl Verify {
                 };
                 Ok(vec![Task { flow: None, comparison }])
             }
-            (None, ..) => {
-                eprintln!("error: name a configuration file, or source, target and topic");
+            (Some(_), ..) => {
+                eprintln!("error: --source needs --target and --topic");
                 Err(Exit::Usage)
             }
         }
     }
 
-    fn flows(&self, path: &Path) -> Result<Vec<Task>, Exit> {
-        let config = Config::load(path).map_err(|errors| refuse(&errors))?;
+    fn flows(&self) -> Result<Vec<Task>, Exit> {
+        let (path, config) = self.config.load()?;
         let is_wanted = |flow: &&FlowConfig| self.flow.as_ref().is_none_or(|name| *name == flow.name);
         let flows = config.flows.iter().filter(is_wanted);
         let tasks: Vec<Task> = flows.map(|flow| self.task(flow)).collect();

@@ -17,9 +17,9 @@ const RINGS: [(&str, &[&str]); 16] = [
     ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
     ("bridge", &["limits", "health", "metrics", "config", "wire", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
-    ("status", &["bridge"]),
+    ("status", &["health", "metrics", "bridge"]),
     ("verify", &["limits"]),
-    ("cli", &["error", "config", "source", "bridge", "telemetry", "status", "verify"]),
+    ("cli", &["error", "limits", "config", "source", "bridge", "telemetry", "status", "verify"]),
 ];
 
 /// The two implementations of Kafka's protocol, each with the only module that names it: verifying our work with our own client
