@@ -128,6 +128,9 @@ pub const FRAGILE_RECORDS_MAX: u64 = 100;
 /// Pause between two looks for transactions that dead workers have left open.
 pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 
+/// Round trips of which the shortest counts as the distance of a cluster.
+pub const PROBES_OF_DISTANCE: u32 = 3;
+
 /// Longest wait for the answer of a status server.
 pub const STATUS_ANSWER_MAX: Duration = Duration::from_secs(5);
 

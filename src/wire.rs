@@ -14,6 +14,7 @@ pub mod error;
 pub mod leaders;
 pub mod log;
 pub mod offsets;
+pub mod probe;
 pub mod produce;
 pub mod rights;
 pub mod share;
