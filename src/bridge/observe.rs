@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::config::FlowConfig;
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::recopy::{Progress, Recopy, RecopyError};
 use crate::lane::{Wish, told};
@@ -41,12 +41,7 @@ pub struct Observer {
 
 impl Observer {
     /// An observer of the share group of a flow.
-    pub fn new(
-        flow: &FlowConfig,
-        incarnation: Uuid,
-        frontiers: Frontiers,
-        (health, metrics): (Health, FlowMetrics),
-    ) -> Self {
+    pub fn new(flow: &Flow, incarnation: Uuid, frontiers: Frontiers, (health, metrics): (Health, FlowMetrics)) -> Self {
         metrics.backlog.set(-1);
         // Its producer follows those of the lanes.
         let id = transactional_id(&flow.name, incarnation, flow.lanes);
