@@ -7,7 +7,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::config::{Config, FlowConfig};
+use crate::config::{BridgeConfig, Config};
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::{Lane, Wish, told};
 use crate::limits::FAREWELL_MAX;
@@ -40,7 +41,8 @@ pub struct View {
 /// The bridge of one process.
 #[derive(Debug)]
 pub struct Bridge {
-    config: Config,
+    config: BridgeConfig,
+    flows: Vec<Flow>,
     view: View,
     wish: watch::Sender<Wish>,
 }
@@ -68,10 +70,11 @@ impl Bridge {
     /// A bridge that does not run yet.
     pub fn new(config: Config) -> Self {
         let mut registry = metrics::registry();
-        let flows = config.flows.iter();
-        let flows = flows.map(|flow| (flow.name.clone(), FlowMetrics::register(&mut registry, &flow.name))).collect();
-        let view = View { health: Health::default(), registry: Arc::new(Mutex::new(registry)), flows };
-        Self { config, view, wish: watch::Sender::new(Wish::Run) }
+        let flows = Flow::all(config.flows, &mut registry);
+        let metrics = |flow: &Flow| (flow.name.clone(), FlowMetrics::register(&mut registry, &flow.name));
+        let metrics = flows.iter().map(metrics).collect();
+        let view = View { health: Health::default(), registry: Arc::new(Mutex::new(registry)), flows: metrics };
+        Self { config: config.bridge, flows, view, wish: watch::Sender::new(Wish::Run) }
     }
 
     /// What can be seen from outside.
@@ -84,7 +87,7 @@ impl Bridge {
     /// Errors: a flow that cannot run; nothing was acquired for it.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, Refusal> {
         let mut flows = JoinSet::new();
-        for (flow, (_, metrics)) in self.config.flows.iter().zip(&self.view.flows) {
+        for (flow, (_, metrics)) in self.flows.iter().zip(&self.view.flows) {
             let health = self.view.health.within(&flow.name);
             flows.spawn(run_flow(flow.clone(), self.wish.subscribe(), (health, metrics.clone())));
         }
@@ -96,7 +99,7 @@ impl Bridge {
         tracing::info!("draining");
         self.wish.send_replace(Wish::Drain);
         let mut farewell = Farewell { released: 0 };
-        if tokio::time::timeout(self.config.bridge.drain, gather(&mut flows, &mut farewell)).await.is_err() {
+        if tokio::time::timeout(self.config.drain, gather(&mut flows, &mut farewell)).await.is_err() {
             tracing::warn!("the grace period (drain.timeout.ms) is over: leaving with records unfinished");
         }
         self.wish.send_replace(Wish::Leave);
@@ -116,7 +119,7 @@ async fn gather(flows: &mut JoinSet<Result<u64, Refusal>>, farewell: &mut Farewe
 
 /// Prepares a flow, then runs its lanes side by side. Returns how many offsets they released unfinished.
 async fn run_flow(
-    flow: FlowConfig,
+    flow: Flow,
     wish: watch::Receiver<Wish>,
     (health, metrics): (Health, FlowMetrics),
 ) -> Result<u64, Refusal> {
@@ -156,7 +159,7 @@ async fn run_flow(
 }
 
 /// What must stand before anything is acquired; returns from which topics that may be. What is refused changes nothing.
-async fn prepare(flow: &FlowConfig, health: &Health) -> Result<watch::Sender<Admitted>, Refusal> {
+async fn prepare(flow: &Flow, health: &Health) -> Result<watch::Sender<Admitted>, Refusal> {
     let admitted = compaction::admit(flow, health).await?;
     prepare::prepare(flow, health).await?;
     Ok(admitted)

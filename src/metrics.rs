@@ -24,27 +24,27 @@ pub struct CarveLabels {
     pub reason: String,
 }
 
-macro_rules! flow_metrics {
-    ($($field:ident: $type:ty, $name:literal, $help:literal;)*) => {
-        /// The metrics of one flow, label `flow`. A clone counts on the same counters.
+macro_rules! metrics_of {
+    ($name:ident, $label:literal, $what:literal; $($field:ident: $type:ty, $metric:literal, $help:literal;)*) => {
+        #[doc = concat!("The metrics of one ", $what, ", label `", $label, "`. A clone counts on the same counters.")]
         #[derive(Debug, Clone, Default)]
-        pub struct FlowMetrics {
+        pub struct $name {
             $(#[doc = $help] pub $field: $type,)*
         }
 
-        impl FlowMetrics {
-            /// Registers the metrics of a flow.
-            pub fn register(registry: &mut Registry, flow: &str) -> Self {
+        impl $name {
+            #[doc = concat!("Registers the metrics of a ", $what, ".")]
+            pub fn register(registry: &mut Registry, name: &str) -> Self {
                 let metrics = Self::default();
-                let registry = registry.sub_registry_with_label(("flow".into(), flow.to_owned().into()));
-                $(registry.register($name, $help, metrics.$field.clone());)*
+                let registry = registry.sub_registry_with_label(($label.into(), name.to_owned().into()));
+                $(registry.register($metric, $help, metrics.$field.clone());)*
                 metrics
             }
         }
     };
 }
 
-flow_metrics! {
+metrics_of! { FlowMetrics, "flow", "flow";
     acquired: Counter, "sink_record_acquire", "Records acquired from the source";
     redelivered: Counter, "sink_record_redelivery", "Records acquired that had been delivered before";
     sent: Counter, "sink_record_send", "Records committed on the target";
@@ -65,6 +65,14 @@ flow_metrics! {
     backlog: Gauge<i64, AtomicI64>, "share_group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
     delay: Gauge<i64, AtomicI64>, "share_group_delay_seconds", "Age of the oldest record that the share group still has to do, in the worst topic partition; -1 while it is unknown";
     lag: Family<PartitionLabels, Gauge<i64, AtomicI64>>, "share_group_lag", "Records that the share group still has to do, as the broker says";
+}
+
+metrics_of! { ClusterMetrics, "cluster", "cluster";
+    opened: Counter, "connection_open", "Connections opened, and authenticated where that is asked for";
+    failed: Counter, "connection_failure", "Connections that could not be opened, for whatever reason";
+    unauthenticated: Counter, "authentication_failure", "Connections that the broker refused to authenticate";
+    reauthenticated: Counter, "reauthentication", "Connections that were authenticated again before their session ended";
+    throttled_ms: Counter, "throttle_ms", "Milliseconds of silence that brokers asked for because of a quota";
 }
 
 /// An empty registry with our prefix.

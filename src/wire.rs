@@ -1,13 +1,14 @@
 //! The native Kafka client: exactly the requests that a bridge needs.
 //!
-//! Rings inside, lowest first: [`codec`] (bytes), [`call`] (one request and its reply), [`connection`] (one socket),
-//! [`client`] (which broker), then a file per subject: [`share`], [`produce`], [`transaction`], [`admin`].
+//! Rings inside, lowest first: [`codec`] (bytes), [`call`] (one request and its reply), [`connection`] (one socket), [`cluster`] (what all clients
+//! of a cluster share), [`client`] (which broker), then a file per subject: [`share`], [`produce`], [`transaction`], [`admin`].
 //! Only this folder names `kafka-protocol`.
 
 pub mod admin;
 pub mod backoff;
 pub mod call;
 pub mod client;
+pub mod cluster;
 pub mod codec;
 pub mod connection;
 pub mod error;
@@ -23,5 +24,6 @@ pub mod transport;
 pub mod versions;
 
 pub use client::Client;
+pub use cluster::Cluster;
 pub use connection::Connection;
 pub use error::{Code, WireError};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::config::FlowConfig;
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{NAMED_TOPICS_MAX, POLICIES_EVERY};
 use crate::source::share::Admitted;
@@ -46,7 +46,7 @@ struct Survey {
 }
 
 /// Looks at all topics until the cluster answers; returns from which of them records may be acquired.
-pub async fn admit(flow: &FlowConfig, health: &Health) -> Result<watch::Sender<Admitted>, Compacted> {
+pub async fn admit(flow: &Flow, health: &Health) -> Result<watch::Sender<Admitted>, Compacted> {
     let mut client = Client::new(flow.source.clone());
     let mut backoff = Backoff::default();
     loop {
@@ -64,7 +64,7 @@ pub async fn admit(flow: &FlowConfig, health: &Health) -> Result<watch::Sender<A
 }
 
 /// Looks again from time to time, for topics that appear, are created anew, or get another policy. Never ends.
-pub async fn keep(flow: FlowConfig, admitted: watch::Sender<Admitted>, health: Health) {
+pub async fn keep(flow: Flow, admitted: watch::Sender<Admitted>, health: Health) {
     let mut client = Client::new(flow.source.clone());
     loop {
         tokio::time::sleep(POLICIES_EVERY).await;
@@ -81,7 +81,7 @@ pub async fn keep(flow: FlowConfig, admitted: watch::Sender<Admitted>, health: H
 }
 
 /// Ids first, policies second: a topic that is deleted and created again in between has an id that is not admitted yet.
-async fn survey(client: &mut Client, flow: &FlowConfig) -> Result<Survey, WireError> {
+async fn survey(client: &mut Client, flow: &Flow) -> Result<Survey, WireError> {
     let topics = client.topics(&flow.topics).await?;
     let existing: Vec<(String, Uuid)> =
         topics.into_iter().filter_map(|(name, topic)| Some((name, topic.ok()?.id))).collect();
@@ -110,7 +110,7 @@ fn judge(topics: impl Iterator<Item = ((String, Uuid), Result<String, WireError>
     survey
 }
 
-fn tell(survey: &Survey, flow: &FlowConfig, health: &Health) {
+fn tell(survey: &Survey, flow: &Flow, health: &Health) {
     let subject = |topic: &str| format!("policy of topic {topic}");
     for topic in &survey.compacted {
         let reason = format!(
@@ -134,7 +134,7 @@ fn tell(survey: &Survey, flow: &FlowConfig, health: &Health) {
     flow.topics.iter().filter(|topic| !is_told(topic)).for_each(|topic| health.well(subject(topic)));
 }
 
-fn refusal(flow: &FlowConfig, compacted: &[String]) -> Compacted {
+fn refusal(flow: &Flow, compacted: &[String]) -> Compacted {
     let named = compacted.iter().take(NAMED_TOPICS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     let topics = match compacted.len().saturating_sub(NAMED_TOPICS_MAX) {
         0 => format!("topic {named}"),
@@ -147,12 +147,14 @@ fn refusal(flow: &FlowConfig, compacted: &[String]) -> Compacted {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::metrics::registry;
     use crate::wire::error::Place;
 
-    fn flow() -> FlowConfig {
+    fn flow() -> Flow {
         let text = "[clusters.a]\nbootstrap.servers = 'a:1'\n[clusters.b]\nbootstrap.servers = 'b:1'\n[flows.f]\n\
                     source.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['t0', 't1', 't2', 't3', 't4']\n";
-        Config::parse(std::path::Path::new("f.toml"), text).expect("the file is good").flows.remove(0)
+        let config = Config::parse(std::path::Path::new("f.toml"), text).expect("the file is good");
+        Flow::all(config.flows, &mut registry()).remove(0)
     }
 
     fn answered(code: Code) -> WireError {

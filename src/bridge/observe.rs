@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use delay::Delays;
 
-use crate::config::FlowConfig;
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::recopy::{Progress, Recopy, RecopyError};
 use crate::lane::{Wish, told};
@@ -47,12 +47,7 @@ pub struct Observer {
 
 impl Observer {
     /// An observer of the share group of a flow.
-    pub fn new(
-        flow: &FlowConfig,
-        incarnation: Uuid,
-        frontiers: Frontiers,
-        (health, metrics): (Health, FlowMetrics),
-    ) -> Self {
+    pub fn new(flow: &Flow, incarnation: Uuid, frontiers: Frontiers, (health, metrics): (Health, FlowMetrics)) -> Self {
         metrics.backlog.set(-1);
         metrics.delay.set(-1);
         // Its producer follows those of the lanes.

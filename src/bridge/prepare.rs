@@ -1,6 +1,6 @@
 //! What must stand before a flow may acquire anything: the share group's configs, and the topics on the target.
 
-use crate::config::FlowConfig;
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::METADATA_AGE_MAX;
 use crate::source::share::group::{self, GroupError};
@@ -14,7 +14,7 @@ use crate::wire::{Client, Code, WireError};
 const COPIED_CONFIGS: [&str; 4] = ["cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes"];
 
 /// Tries until all is prepared; only a group whose configs are refused ends it early.
-pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupError> {
+pub async fn prepare(flow: &Flow, health: &Health) -> Result<(), GroupError> {
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
     let mut backoff = Backoff::default();
     loop {
@@ -37,7 +37,7 @@ pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupErro
 }
 
 /// Looks again from time to time, for topics that appear at the source later. Never ends.
-pub async fn keep_topics(flow: FlowConfig, health: Health) {
+pub async fn keep_topics(flow: Flow, health: Health) {
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
     loop {
         tokio::time::sleep(METADATA_AGE_MAX).await;
@@ -51,7 +51,7 @@ pub async fn keep_topics(flow: FlowConfig, health: Health) {
 /// Creates the topics that are missing on the target. One that cannot be created, or that the source lacks, is told, and does not
 /// stop the others: the lanes hold what is written to it.
 async fn prepare_topics(
-    flow: &FlowConfig,
+    flow: &Flow,
     (source, target): (&mut Client, &mut Client),
     health: &Health,
 ) -> Result<(), WireError> {

@@ -16,14 +16,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::ClusterConfig;
 use crate::limits::{METADATA_AGE_MAX, WRITE_DIVISOR};
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::CoordinatorKind;
 use crate::wire::error::code_of;
 use crate::wire::transaction::{Producer, end_txn, init_producer_id};
-use crate::wire::{Client, Code, Connection, WireError};
+use crate::wire::{Client, Cluster, Code, Connection, WireError};
 
 pub mod identity;
 pub mod keeper;
@@ -68,7 +67,7 @@ enum State {
 
 impl KafkaSink {
     /// A producer that has not spoken to anybody yet. No other process uses `transactional_id`.
-    pub fn new(cluster: Arc<ClusterConfig>, transactional_id: String, timeout: Duration) -> Self {
+    pub fn new(cluster: Arc<Cluster>, transactional_id: String, timeout: Duration) -> Self {
         Self {
             client: Client::new(cluster.clone()),
             coordination: Client::new(cluster),

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::config::FlowConfig;
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX, METADATA_AGE_MAX, METADATA_SOON};
 use crate::metrics::FlowMetrics;
@@ -76,7 +76,7 @@ impl ShareSource {
     ///
     /// `parking` and `frontiers` are shared by all lanes of the flow in this process.
     pub fn join(
-        flow: &FlowConfig,
+        flow: &Flow,
         (parking, frontiers, admitted): (Parking, Frontiers, watch::Receiver<Admitted>),
         (health, metrics): (&Health, &FlowMetrics),
     ) -> Self {

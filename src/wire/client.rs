@@ -10,8 +10,8 @@ use kafka_protocol::messages::{FindCoordinatorRequest, MetadataRequest, Metadata
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-use crate::config::ClusterConfig;
 use crate::wire::backoff::Backoff;
+use crate::wire::cluster::Cluster;
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
 use crate::wire::leaders::Endpoint;
@@ -23,7 +23,7 @@ pub type NodeId = i32;
 /// except the choice among bootstrap servers.
 #[derive(Debug)]
 pub struct Client {
-    config: Arc<ClusterConfig>,
+    cluster: Arc<Cluster>,
     addresses: HashMap<NodeId, Arc<str>>,
     connections: HashMap<Arc<str>, Arc<Connection>>,
     backoffs: HashMap<Arc<str>, Backoff>,
@@ -68,9 +68,9 @@ pub enum CoordinatorKind {
 
 impl Client {
     /// A client that has not spoken to anybody yet.
-    pub fn new(config: Arc<ClusterConfig>) -> Self {
+    pub fn new(cluster: Arc<Cluster>) -> Self {
         Self {
-            config,
+            cluster,
             addresses: HashMap::new(),
             connections: HashMap::new(),
             backoffs: HashMap::new(),
@@ -81,7 +81,7 @@ impl Client {
 
     /// The cluster's name in the configuration.
     pub fn cluster(&self) -> &str {
-        &self.config.name
+        &self.cluster.name
     }
 
     /// Asks for topics by name: each with what the cluster says of it, or the code that it answers with.
@@ -163,7 +163,7 @@ impl Client {
 
     /// The bootstrap servers, comma-separated.
     pub fn bootstrap(&self) -> String {
-        self.config.bootstrap.join(",")
+        self.cluster.bootstrap.join(",")
     }
 
     /// A connection to any broker that answers: the known ones, then the bootstrap servers.
@@ -173,7 +173,7 @@ impl Client {
         }
         let known = self.addresses.values().cloned();
         let mut candidates: Vec<Arc<str>> =
-            known.chain(self.config.bootstrap.iter().map(|b| b.as_str().into())).collect();
+            known.chain(self.cluster.bootstrap.iter().map(|b| b.as_str().into())).collect();
         candidates.dedup();
         let mut last = self.nobody("bootstrap server".to_owned());
         for address in candidates {
@@ -194,9 +194,9 @@ impl Client {
         if let Some(connection) = self.connections.get(&address).filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
-        let config = &self.config;
-        let fresh = || Backoff::new(config.reconnect_backoff, config.reconnect_backoff_max);
-        match Connection::open(config, &address).await {
+        let cluster = &self.cluster;
+        let fresh = || Backoff::new(cluster.reconnect_backoff, cluster.reconnect_backoff_max);
+        match Connection::open(cluster, &address).await {
             Ok(connection) => {
                 self.backoffs.remove(&address);
                 let connection = Arc::new(connection);
@@ -217,7 +217,7 @@ impl Client {
     }
 
     fn nobody(&self, what: String) -> WireError {
-        WireError::Nobody { cluster: self.config.name.as_str().into(), what }
+        WireError::Nobody { cluster: self.cluster.name.as_str().into(), what }
     }
 }
 

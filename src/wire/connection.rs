@@ -13,9 +13,10 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::config::ClusterConfig;
 use crate::limits::{BROKER_WORDS_CHARS_MAX, FRAME_BYTES_MAX, READ_BUFFER_BYTES, REQUESTS_IN_FLIGHT_MAX, THROTTLE_MAX};
+use crate::metrics::ClusterMetrics;
 use crate::wire::call::{Answer, Call, Head};
+use crate::wire::cluster::Cluster;
 use crate::wire::codec::Frame;
 use crate::wire::error::{Place, WireError, code_of};
 use crate::wire::transport::{self, Departing, Incoming};
@@ -51,6 +52,7 @@ struct Shared {
     place: Place,
     state: Mutex<State>,
     ended: Notify,
+    metrics: ClusterMetrics,
 }
 
 #[derive(Debug)]
@@ -63,13 +65,28 @@ struct State {
 
 impl Connection {
     /// Connects to `host:port` and asks for the broker's versions.
-    pub async fn open(cluster: &ClusterConfig, address: &str) -> Result<Self, WireError> {
+    pub async fn open(cluster: &Cluster, address: &str) -> Result<Self, WireError> {
+        match Self::try_open(cluster, address).await {
+            Ok(connection) => {
+                cluster.metrics.opened.inc();
+                Ok(connection)
+            }
+            Err(error) => {
+                cluster.metrics.failed.inc();
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_open(cluster: &Cluster, address: &str) -> Result<Self, WireError> {
         let place = Place { cluster: cluster.name.as_str().into(), address: address.into() };
         let (incoming, half) = transport::connect(address)
             .await
             .map_err(|cause| WireError::Connect { place: place.clone(), cause: Arc::new(cause) })?;
         let state = State { waiting: Some(HashMap::new()), cause: "closed".into(), silent_until: None };
-        let shared = Arc::new(Shared { place: place.clone(), state: Mutex::new(state), ended: Notify::new() });
+        let metrics = cluster.metrics.clone();
+        let shared = Shared { place: place.clone(), state: Mutex::new(state), ended: Notify::new(), metrics };
+        let shared = Arc::new(shared);
         let reader = tokio::spawn(read_replies(incoming, shared.clone())).abort_handle();
         let mut connection = Self {
             place,
@@ -302,6 +319,7 @@ impl Shared {
     }
 
     fn silence(&self, throttle_ms: u32) {
+        self.metrics.throttled_ms.inc_by(throttle_ms.into());
         let pause = Duration::from_millis(throttle_ms.into()).min(THROTTLE_MAX);
         self.lock().silent_until = (throttle_ms > 0).then(|| Instant::now() + pause);
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::identity::{belongs_to, prefix};
-use crate::config::FlowConfig;
+use crate::flow::Flow;
 use crate::limits::KEEPER_EVERY;
 use crate::metrics::FlowMetrics;
 use crate::wire::transaction::{OpenTransaction, decide, open_transactions};
@@ -41,7 +41,7 @@ fn swap<A, B>((a, b): (A, B)) -> (B, A) {
 }
 
 /// Looks after the transactions of a flow, for ever.
-pub async fn keep(flow: FlowConfig, metrics: FlowMetrics) {
+pub async fn keep(flow: Flow, metrics: FlowMetrics) {
     let mut client = Client::new(flow.sink.clone());
     let mut sightings = Sightings::default();
     loop {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use crate::config::ClusterConfig;
 use crate::health::Health;
 use crate::limits::LEAVE_MAX;
 use crate::source::share::session::Key;
@@ -17,7 +16,7 @@ use crate::wire::backoff::Backoff;
 use crate::wire::client::CoordinatorKind;
 use crate::wire::error::code_of;
 use crate::wire::share::{assigned, heartbeat};
-use crate::wire::{Client, Code, WireError};
+use crate::wire::{Client, Cluster, Code, WireError};
 
 const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
@@ -40,7 +39,7 @@ pub struct Membership {
 impl Membership {
     /// A member that has not joined yet, and where its assignment can be watched.
     pub fn new(
-        cluster: Arc<ClusterConfig>,
+        cluster: Arc<Cluster>,
         (group, member): (&str, &str),
         topics: Vec<String>,
         health: Health,

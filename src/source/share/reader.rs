@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::batch::OffsetRange;
-use crate::config::{ClusterConfig, GroupConfig};
+use crate::config::GroupConfig;
 use crate::health::Health;
 use crate::limits::{FETCH_PAUSE, FETCH_WAIT, RENEW_AT_DIVISOR};
 use crate::metrics::FlowMetrics;
@@ -26,7 +26,7 @@ use crate::wire::backoff::Backoff;
 use crate::wire::client::asks_for_refresh;
 use crate::wire::leaders::Endpoint;
 use crate::wire::share::{ShareFetch, ShareFetched, SharePartitionFetched, SharePartitionRequest};
-use crate::wire::{Code, Connection, WireError};
+use crate::wire::{Cluster, Code, Connection, WireError};
 
 mod acknowledge;
 
@@ -102,7 +102,7 @@ pub struct Arrival {
 #[derive(Debug)]
 pub struct Reader {
     node: i32,
-    cluster: Arc<ClusterConfig>,
+    cluster: Arc<Cluster>,
     group: GroupConfig,
     address: Arc<str>,
     names: HashMap<Uuid, Arc<str>>,
@@ -131,7 +131,7 @@ pub struct Reader {
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The source cluster.
-    pub cluster: Arc<ClusterConfig>,
+    pub cluster: Arc<Cluster>,
     /// The share group.
     pub group: GroupConfig,
     /// Our member id.

@@ -9,12 +9,13 @@ use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
 use sharebridge::config::{ClusterConfig, GroupConfig};
 use sharebridge::health::Health;
+use sharebridge::metrics::ClusterMetrics;
 use sharebridge::source::share::group::{GroupError, prepare};
 use sharebridge::source::share::membership::Membership;
 use sharebridge::source::share::session::{Key, ShareSession};
 use sharebridge::wire::admin::share_progress;
 use sharebridge::wire::share::{ShareAcknowledge, ShareFetch, SharePartitionRequest};
-use sharebridge::wire::{Client, Code, Connection};
+use sharebridge::wire::{Client, Cluster, Code, Connection};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -30,7 +31,7 @@ pub(crate) const LONG_LOCK: Duration = Duration::from_secs(60);
 
 /// A share group on a topic of its own.
 pub(crate) struct Group {
-    cluster: Arc<ClusterConfig>,
+    cluster: Arc<Cluster>,
     config: GroupConfig,
     keys: BTreeSet<Key>,
     client: Client,
@@ -45,14 +46,15 @@ impl Group {
         let (topic, id) = (unique("session"), unique("session"));
         source.create_topic(&topic, partitions, &[]).unwrap();
         produce(source.bootstrap(), &topic, &Load::of(records * partitions as u64)).unwrap();
-        let cluster = Arc::new(ClusterConfig {
+        let cluster = ClusterConfig {
             name: "source".into(),
             bootstrap: vec![source.bootstrap().to_owned()],
             client_id: "suite".into(),
             request_timeout: DEADLINE,
             reconnect_backoff: Duration::from_millis(50),
             reconnect_backoff_max: Duration::from_secs(1),
-        });
+        };
+        let cluster = Cluster::new(Arc::new(cluster), ClusterMetrics::default());
         let config =
             GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
         let mut client = Client::new(cluster.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sharebridge::metrics::{CarveLabels, FlowMetrics, PartitionLabels, registry};
+use sharebridge::metrics::{CarveLabels, ClusterMetrics, FlowMetrics, PartitionLabels, registry};
 
 use super::{File, check, files, root};
 
@@ -50,6 +50,7 @@ fn links_lead_somewhere() {
 fn metrics() -> BTreeSet<(String, String)> {
     let mut registry = registry();
     let metrics = FlowMetrics::register(&mut registry, "orders");
+    ClusterMetrics::register(&mut registry, "primary");
     let labels = PartitionLabels { topic: "orders".to_owned(), partition: 0 };
     metrics.lag.get_or_create(&labels).set(1);
     metrics.carved.get_or_create(&CarveLabels { reason: "holes".to_owned() }).inc();

@@ -3,19 +3,20 @@
 use super::{File, check, files};
 
 /// The modules of the library from the inside out, each with those that it may name, which stand above it.
-const RINGS: [(&str, &[&str]); 16] = [
+const RINGS: [(&str, &[&str]); 17] = [
     ("limits", &[]),
     ("error", &[]),
     ("health", &[]),
     ("metrics", &[]),
     ("config", &["limits"]),
     ("batch", &["limits"]),
-    ("wire", &["limits", "config", "batch"]),
+    ("wire", &["limits", "metrics", "config", "batch"]),
+    ("flow", &["metrics", "config", "wire"]),
     ("settle", &["batch", "wire"]),
-    ("source", &["limits", "health", "metrics", "config", "batch", "wire", "settle"]),
-    ("sink", &["limits", "metrics", "config", "batch", "wire", "source"]),
+    ("source", &["limits", "health", "metrics", "config", "batch", "wire", "flow", "settle"]),
+    ("sink", &["limits", "metrics", "batch", "wire", "flow", "source"]),
     ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
-    ("bridge", &["limits", "health", "metrics", "config", "wire", "source", "sink", "lane"]),
+    ("bridge", &["limits", "health", "metrics", "config", "wire", "flow", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["health", "metrics", "bridge"]),
     ("verify", &["limits"]),

@@ -1,0 +1,46 @@
+//! A flow as a running thing: its configuration, with the clusters at its two ends.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+
+use crate::config::{ClusterConfig, FlowConfig};
+use crate::metrics::ClusterMetrics;
+use crate::wire::Cluster;
+
+/// One flow of the configuration. It reads like its configuration, except that its ends are clusters that can be spoken to.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    config: Arc<FlowConfig>,
+    /// The cluster that is read.
+    pub source: Arc<Cluster>,
+    /// The cluster that is written.
+    pub sink: Arc<Cluster>,
+}
+
+impl Flow {
+    /// The flows of a configuration. Those that name the same cluster share it.
+    pub fn all(configs: Vec<FlowConfig>, registry: &mut Registry) -> Vec<Self> {
+        let mut clusters = BTreeMap::new();
+        let mut cluster = |config: &Arc<ClusterConfig>| {
+            let known = clusters.entry(config.name.clone());
+            let new = || Cluster::new(config.clone(), ClusterMetrics::register(registry, &config.name));
+            Arc::clone(known.or_insert_with(new))
+        };
+        let flow = |config: FlowConfig| {
+            let (source, sink) = (cluster(&config.source), cluster(&config.sink));
+            Self { config: Arc::new(config), source, sink }
+        };
+        configs.into_iter().map(flow).collect()
+    }
+}
+
+impl Deref for Flow {
+    type Target = FlowConfig;
+
+    fn deref(&self) -> &FlowConfig {
+        &self.config
+    }
+}

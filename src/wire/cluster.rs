@@ -1,0 +1,30 @@
+//! A cluster as a running thing: what all of its clients in this process share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::config::ClusterConfig;
+use crate::metrics::ClusterMetrics;
+
+/// One cluster of the configuration, built once for the process. It reads like its configuration.
+#[derive(Debug)]
+pub struct Cluster {
+    config: Arc<ClusterConfig>,
+    /// What is counted of its connections.
+    pub metrics: ClusterMetrics,
+}
+
+impl Cluster {
+    /// A cluster that nobody has spoken to yet.
+    pub fn new(config: Arc<ClusterConfig>, metrics: ClusterMetrics) -> Arc<Self> {
+        Arc::new(Self { config, metrics })
+    }
+}
+
+impl Deref for Cluster {
+    type Target = ClusterConfig;
+
+    fn deref(&self) -> &ClusterConfig {
+        &self.config
+    }
+}
