@@ -1,5 +1,6 @@
 //! The command line: what may be typed, and one small file a verb.
 
+mod check;
 mod file;
 mod init;
 mod run;
@@ -11,6 +12,7 @@ use std::fmt::Display;
 
 use clap::{Parser, Subcommand};
 
+pub use check::Check;
 pub use file::ConfigFile;
 pub use init::Init;
 pub use run::Run;
@@ -37,6 +39,8 @@ pub enum Verb {
     Init(Init),
     /// Check a configuration file and name all that is wrong with it
     Validate(Validate),
+    /// Ask both clusters whether the flows can work as they are configured, changing nothing
+    Check(Check),
     /// Copy until told to stop
     Run(Run),
     /// Show what a running process does
@@ -51,6 +55,7 @@ impl Cli {
         match self.verb {
             Verb::Init(init) => init.run(),
             Verb::Validate(validate) => validate.run(),
+            Verb::Check(check) => check.run(),
             Verb::Run(run) => run.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),

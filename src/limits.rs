@@ -128,6 +128,12 @@ pub const FRAGILE_RECORDS_MAX: u64 = 100;
 /// Pause between two looks for transactions that dead workers have left open.
 pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 
+/// How long `check` and `plan` ask again where a cluster answers that it is not ready yet.
+pub const NOT_YET_MAX: Duration = Duration::from_secs(10);
+
+/// Brokers that the topic with the state of share groups takes by default (`share.coordinator.state.topic.replication.factor`).
+pub const SHARE_STATE_BROKERS: usize = 3;
+
 /// Round trips of which the shortest counts as the distance of a cluster.
 pub const PROBES_OF_DISTANCE: u32 = 3;
 

@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{NAMED_TOPICS_MAX, POLICIES_EVERY};
 use crate::source::share::Admitted;
-use crate::wire::admin::config_of_topics;
+use crate::wire::admin::configs_of_topics;
 use crate::wire::backoff::Backoff;
 use crate::wire::{Client, Code, WireError};
 
@@ -89,7 +89,9 @@ async fn survey(client: &mut Client, flow: &Flow) -> Result<Survey, WireError> {
         return Ok(Survey { admitted: existing.into_iter().map(|(_, id)| id).collect(), ..Survey::default() });
     }
     let names: Vec<String> = existing.iter().map(|(name, _)| name.clone()).collect();
-    let policies = config_of_topics(client, &names, POLICY).await?;
+    let policies = configs_of_topics(client, &names, &[POLICY]).await?;
+    let unsaid = || WireError::Nobody { cluster: client.cluster().into(), what: POLICY.to_owned() };
+    let policies = policies.into_iter().map(|configs| configs?.remove(POLICY).ok_or_else(unsaid));
     Ok(judge(existing.into_iter().zip(policies)))
 }
 

@@ -4,7 +4,7 @@ use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::METADATA_AGE_MAX;
 use crate::source::share::group::{self, GroupError};
-use crate::wire::admin::{Configs, NewTopic, Resource, create_topic, describe_configs};
+use crate::wire::admin::{Configs, Mode, NewTopic, Resource, create_topic, describe_configs};
 use crate::wire::backoff::Backoff;
 use crate::wire::client::TopicInfo;
 use crate::wire::{Client, Code, WireError};
@@ -89,7 +89,7 @@ async fn create(source: &mut Client, target: &mut Client, topic: &TopicInfo) -> 
     configs.insert("message.timestamp.type".to_owned(), "CreateTime".to_owned());
     let partitions = i32::try_from(topic.leaders.len()).unwrap_or(i32::MAX);
     let topic = NewTopic { name: topic.name.clone(), partitions, configs };
-    create_topic(target, &topic).await?;
+    create_topic(target, &topic, Mode::Apply).await?;
     tracing::info!(topic = topic.name, partitions, configs = ?topic.configs, "topic created on the target");
     Ok(())
 }

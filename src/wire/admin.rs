@@ -45,43 +45,57 @@ pub async fn describe_configs(client: &mut Client, resource: Resource, name: &st
     Ok(configs)
 }
 
-/// Reads one config of many topics, in requests of at most [`DESCRIBED_TOPICS_MAX`]: for each topic, in their order, its effective
-/// value, or why the cluster does not tell it.
-pub async fn config_of_topics(
+/// Reads some configs of many topics, in requests of at most [`DESCRIBED_TOPICS_MAX`]: for each topic, in their order, the effective
+/// values, or why the cluster does not tell them.
+pub async fn configs_of_topics(
     client: &mut Client,
     topics: &[String],
-    config: &str,
-) -> Result<Vec<Result<String, WireError>>, WireError> {
+    names: &[&str],
+) -> Result<Vec<Result<Configs, WireError>>, WireError> {
     let connection = client.anybody().await?;
+    let names: Vec<StrBytes> = names.iter().map(|name| text(name)).collect();
     let wanted = |topic: &String| {
         DescribeConfigsResource::default()
             .with_resource_type(Resource::Topic as i8)
             .with_resource_name(text(topic))
-            .with_configuration_keys(Some(vec![text(config)]))
+            .with_configuration_keys(Some(names.clone()))
     };
     let mut told = HashMap::new();
     for topics in topics.chunks(DESCRIBED_TOPICS_MAX) {
         let request = DescribeConfigsRequest::default().with_resources(topics.iter().map(wanted).collect());
         for result in connection.call(&request).await?.results {
             let name = result.resource_name.to_string();
-            let value = match code_of(result.error_code) {
+            let configs = match code_of(result.error_code) {
                 Some(code) => Err((code, result.error_message.map(|words| words.to_string()))),
-                None => Ok(result.configs.into_iter().find(|c| &*c.name == config).and_then(|c| c.value)),
+                None => Ok(result.configs.into_iter().filter_map(|c| Some((c.name.to_string(), c.value?.to_string())))),
             };
-            told.insert(name, value);
+            told.insert(name, configs.map(Configs::from_iter));
         }
     }
-    let silence = || (Code::UnknownServerError, Some(format!("no {config} in the answer")));
-    let of_topic = |topic: &String| match told.remove(topic) {
-        Some(Ok(Some(value))) => Ok(value.to_string()),
-        Some(Err(refusal)) => Err(connection.answered("DescribeConfigs", &format!("topic {topic}"), refusal)),
-        Some(Ok(None)) | None => Err(connection.answered("DescribeConfigs", &format!("topic {topic}"), silence())),
+    let silence = || Err((Code::UnknownServerError, Some("it is not in the answer".to_owned())));
+    let of_topic = |topic: &String| {
+        let found = told.remove(topic).unwrap_or_else(silence);
+        found.map_err(|refusal| connection.answered("DescribeConfigs", &format!("topic {topic}"), refusal))
     };
     Ok(topics.iter().map(of_topic).collect())
 }
 
+/// Whether a request is carried out, or only judged as if it were to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Carried out.
+    Apply,
+    /// Only judged: rights and values, with nothing changed.
+    Validate,
+}
+
 /// Sets configs of a group and leaves its others as they are (KIP-339). The group need not exist yet.
-pub async fn set_group_configs(client: &mut Client, group: &str, configs: &Configs) -> Result<(), WireError> {
+pub async fn set_group_configs(
+    client: &mut Client,
+    group: &str,
+    configs: &Configs,
+    mode: Mode,
+) -> Result<(), WireError> {
     let set = |(name, value): (&String, &String)| {
         AlterableConfig::default().with_name(text(name)).with_config_operation(0).with_value(Some(text(value)))
     };
@@ -90,7 +104,8 @@ pub async fn set_group_configs(client: &mut Client, group: &str, configs: &Confi
         .with_resource_name(text(group))
         .with_configs(configs.iter().map(set).collect());
     let connection = client.anybody().await?;
-    let reply = connection.call(&IncrementalAlterConfigsRequest::default().with_resources(vec![resource])).await?;
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let reply = connection.call(&request.with_validate_only(mode == Mode::Validate)).await?;
     let refused = reply.responses.into_iter().find_map(|r| Some((code_of(r.error_code)?, r.error_message)));
     match refused {
         None => Ok(()),
@@ -113,7 +128,7 @@ pub struct NewTopic {
 }
 
 /// Creates one topic.
-pub async fn create_topic(client: &mut Client, topic: &NewTopic) -> Result<(), WireError> {
+pub async fn create_topic(client: &mut Client, topic: &NewTopic, mode: Mode) -> Result<(), WireError> {
     let config = |(name, value): (&String, &String)| {
         CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
     };
@@ -124,8 +139,8 @@ pub async fn create_topic(client: &mut Client, topic: &NewTopic) -> Result<(), W
         .with_configs(topic.configs.iter().map(config).collect());
     let connection = client.controller().await?;
     let timeout_ms = i32::try_from(connection.request_timeout.as_millis()).unwrap_or(i32::MAX);
-    let reply =
-        connection.call(&CreateTopicsRequest::default().with_topics(vec![wanted]).with_timeout_ms(timeout_ms)).await?;
+    let request = CreateTopicsRequest::default().with_topics(vec![wanted]).with_timeout_ms(timeout_ms);
+    let reply = connection.call(&request.with_validate_only(mode == Mode::Validate)).await?;
     let refused = reply.topics.into_iter().find_map(|t| Some((code_of(t.error_code)?, t.error_message)));
     match refused {
         None => Ok(()),

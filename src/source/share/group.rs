@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::config::GroupConfig;
 use crate::limits::CONFIRM_MAX;
-use crate::wire::admin::{Configs, Resource, describe_configs, set_group_configs, share_progress};
+use crate::wire::admin::{Configs, Mode, Resource, describe_configs, set_group_configs, share_progress};
 use crate::wire::backoff::Backoff;
 use crate::wire::share::{ShareAcknowledge, ShareFetch};
 use crate::wire::{Client, Code, Connection, WireError};
@@ -105,7 +105,7 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig, topics: &[String]
     if differing.is_empty() {
         return Ok(());
     }
-    match set_group_configs(client, &group.id, &differing).await {
+    match set_group_configs(client, &group.id, &differing, Mode::Apply).await {
         Ok(()) => {
             tracing::info!(group = group.id, configs = %list(&differing), "group configs set")
         }
@@ -156,7 +156,7 @@ async fn begun(client: &mut Client, group: &str, topics: &[String]) -> Result<Op
 }
 
 /// Whether a broker has share groups, and requests in which records can be held by renewal.
-fn check_broker(broker: &Connection) -> Result<(), WireError> {
+pub fn check_broker(broker: &Connection) -> Result<(), WireError> {
     broker.version_of::<ShareFetch>()?;
     broker.version_of::<ShareAcknowledge>()?;
     broker.require("share.version", 1)
@@ -194,7 +194,7 @@ const SINCE_4_3: [&str; 3] =
     ["share.delivery.count.limit", "share.partition.max.record.locks", "share.renew.acknowledge.enable"];
 
 /// What is wanted otherwise than it was found, except what the broker does not have.
-fn differing(wanted: &Configs, found: &Configs) -> Configs {
+pub fn differing(wanted: &Configs, found: &Configs) -> Configs {
     let differs = |(name, value): &(&String, &String)| match found.get(*name) {
         Some(now) => now != *value,
         None => !SINCE_4_3.contains(&name.as_str()),
@@ -202,14 +202,16 @@ fn differing(wanted: &Configs, found: &Configs) -> Configs {
     wanted.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn describe(differing: &Configs, found: &Configs) -> String {
+/// What differs, and how it is.
+pub fn describe(differing: &Configs, found: &Configs) -> String {
     let one = |(name, value): (&String, &String)| {
         format!("{name} is {}, wanted {value}", found.get(name).map_or("unknown", String::as_str))
     };
     differing.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-fn command(client: &Client, group: &str, differing: &Configs) -> String {
+/// The command that sets configs of the group.
+pub fn command(client: &Client, group: &str, differing: &Configs) -> String {
     format!(
         "kafka-configs.sh --bootstrap-server {} --alter --entity-type groups --entity-name {group} --add-config {}",
         client.bootstrap(),

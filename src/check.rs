@@ -1,0 +1,159 @@
+//! Whether a flow can work as it is configured, asked of both of its clusters. Nothing is changed by it.
+//!
+//! `sharebridge check` shows all that is found; `run` asks the same before it begins, and ends with what no waiting would mend.
+
+use std::fmt;
+
+use tokio::time::Instant;
+
+use crate::flow::Flow;
+use crate::limits::{NAMED_TOPICS_MAX, NOT_YET_MAX};
+use crate::wire::backoff::Backoff;
+use crate::wire::{Client, Code, WireError};
+
+mod ceiling;
+mod source;
+mod target;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, such as `source share group`.
+    pub subject: String,
+    /// How it is.
+    pub verdict: Verdict,
+    /// What was found and, unless it is fine, what to do.
+    pub says: String,
+}
+
+/// How something is, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As it should be.
+    Fine,
+    /// Worth knowing.
+    Note,
+    /// The flow runs, but not as well, or not with all of its topics.
+    Warning,
+    /// The flow cannot run before the configuration is changed.
+    Misconfigured,
+    /// The flow cannot run before an administrator of the cluster allows it.
+    NotPermitted,
+}
+
+impl Verdict {
+    /// The word in a table and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Misconfigured => "misconfigured",
+            Self::NotPermitted => "not permitted",
+        }
+    }
+
+    /// Whether waiting would not help.
+    pub fn is_final(self) -> bool {
+        self >= Self::Misconfigured
+    }
+}
+
+impl Finding {
+    fn new(subject: impl Into<String>, verdict: Verdict, says: impl Into<String>) -> Self {
+        Self { subject: subject.into(), verdict, says: says.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<13} {:<22} {}", self.verdict.word(), self.subject, self.says)
+    }
+}
+
+/// Looks at a flow's clusters.
+///
+/// Errors: a cluster does not answer, or not yet.
+pub async fn check(flow: &Flow) -> Result<Vec<Finding>, WireError> {
+    let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
+    let (mut findings, topics) = source::look(&mut source, flow).await?;
+    findings.extend(target::look(&mut target, flow, &topics).await?);
+    findings.push(ceiling::look(&mut source, &mut target, flow).await?);
+    Ok(findings)
+}
+
+/// The same, asked again for a while where a cluster answers that it is not ready yet, as right after its start.
+pub async fn check_patiently(flow: &Flow) -> Result<Vec<Finding>, WireError> {
+    let deadline = Instant::now() + NOT_YET_MAX;
+    let mut backoff = Backoff::default();
+    loop {
+        match check(flow).await {
+            Err(error) if error.code().is_some_and(|code| code.is_retriable()) && Instant::now() < deadline => {
+                tokio::time::sleep(backoff.pause()).await;
+            }
+            found => return found,
+        }
+    }
+}
+
+/// What an answer means that may be a refusal: nothing where it is none.
+///
+/// Errors: the cluster does not answer, or not yet.
+fn refusal(subject: &str, answer: Result<(), WireError>) -> Result<Option<Finding>, WireError> {
+    match answer {
+        Ok(()) => Ok(None),
+        Err(error) if is_refusal(&error) => Ok(Some(Finding::new(subject, Verdict::NotPermitted, error.to_string()))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an error says what will not pass by itself.
+fn is_refusal(error: &WireError) -> bool {
+    matches!(error, WireError::Unsupported { .. }) || error.code().is_some_and(|code| !code.is_retriable())
+}
+
+/// Whether an error says that a right is missing.
+fn is_forbidden(error: &WireError) -> bool {
+    let code = error.code();
+    matches!(
+        code,
+        Some(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed)
+    )
+}
+
+/// Some names, and how many more there are.
+fn named(names: &[String]) -> String {
+    let shown = names.iter().take(NAMED_TOPICS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_TOPICS_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::error::Place;
+
+    fn answered(code: Code) -> WireError {
+        let place = Place { cluster: "a".into(), address: "a:1".into() };
+        WireError::Answered { place, api: "EndTxn", what: "id".into(), code, message: None }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_no_finding() {
+        assert!(refusal("s", Err(answered(Code::CoordinatorLoadInProgress))).is_err());
+        assert_eq!(refusal("s", Ok(())).ok(), Some(None));
+        let found = refusal("s", Err(answered(Code::TransactionalIdAuthorizationFailed))).ok().flatten();
+        let found = found.expect("a refusal is found");
+        assert_eq!(found.verdict, Verdict::NotPermitted);
+        assert!(found.says.contains("grant WRITE on the transactional id"), "{}", found.says);
+    }
+
+    #[test]
+    fn many_names_are_counted() {
+        let names: Vec<String> = (0..NAMED_TOPICS_MAX + 2).map(|number| format!("t{number}")).collect();
+        assert!(named(&names).starts_with("t0, t1, ") && named(&names).ends_with(" and 2 more"));
+        assert_eq!(named(&names[..1]), "t0");
+    }
+}
