@@ -1,5 +1,6 @@
 //! Whole files and exactly what is said of them.
 
+mod bad;
 mod relations;
 mod values;
 
