@@ -158,6 +158,15 @@ pub const FLOW_COUNT_MAX: usize = 1_000;
 /// Most topics of one flow.
 pub const TOPIC_COUNT_MAX: usize = 10_000;
 
+/// Most patterns in one array of a flow.
+pub const PATTERN_COUNT_MAX: usize = 100;
+
+/// Longest pattern of topic names, characters.
+pub const PATTERN_CHARS_MAX: usize = 1_000;
+
+/// Largest compiled form of a pattern, bytes.
+pub const PATTERN_BYTES_MAX: usize = 256 << 10;
+
 /// Longest name of a cluster or flow, characters.
 pub const NAME_CHARS_MAX: usize = 100;
 

@@ -82,7 +82,7 @@ pub async fn keep(flow: FlowConfig, admitted: watch::Sender<Admitted>, health: H
 
 /// Ids first, policies second: a topic that is deleted and created again in between has an id that is not admitted yet.
 async fn survey(client: &mut Client, flow: &FlowConfig) -> Result<Survey, WireError> {
-    let topics = client.topics(&flow.topics).await?;
+    let topics = client.topics(&flow.topics.names.iter().cloned().collect::<Vec<_>>()).await?;
     let existing: Vec<(String, Uuid)> =
         topics.into_iter().filter_map(|(name, topic)| Some((name, topic.ok()?.id))).collect();
     if flow.allow_unordered_compacted {
@@ -131,7 +131,7 @@ fn tell(survey: &Survey, flow: &FlowConfig, health: &Health) {
     let is_told = |topic: &&String| {
         survey.compacted.contains(topic) || survey.unknown.iter().any(|(unknown, _)| unknown == *topic)
     };
-    flow.topics.iter().filter(|topic| !is_told(topic)).for_each(|topic| health.well(subject(topic)));
+    flow.topics.names.iter().filter(|topic| !is_told(topic)).for_each(|topic| health.well(subject(topic)));
 }
 
 fn refusal(flow: &FlowConfig, compacted: &[String]) -> Compacted {

@@ -54,7 +54,7 @@ impl Observer {
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
-            topics: flow.topics.clone(),
+            topics: flow.topics.names.iter().cloned().collect::<Vec<_>>(),
             lookout: Lookout::new(&flow.group.id, frontiers),
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],

@@ -18,7 +18,7 @@ pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupErro
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
     let mut backoff = Backoff::default();
     loop {
-        match group::prepare(&mut source, &flow.group, &flow.topics).await {
+        match group::prepare(&mut source, &flow.group, &flow.topics.names.iter().cloned().collect::<Vec<_>>()).await {
             Ok(()) => break,
             Err(GroupError::Cluster(error)) => {
                 health.trouble("share group", error);
@@ -55,9 +55,9 @@ async fn prepare_topics(
     (source, target): (&mut Client, &mut Client),
     health: &Health,
 ) -> Result<(), WireError> {
-    let existing = target.topics(&flow.topics).await?;
+    let existing = target.topics(&flow.topics.names.iter().cloned().collect::<Vec<_>>()).await?;
     let is_missing = |name: &str| existing.iter().any(|(n, found)| n == name && is_unknown(found));
-    for (name, found) in source.topics(&flow.topics).await? {
+    for (name, found) in source.topics(&flow.topics.names.iter().cloned().collect::<Vec<_>>()).await? {
         match found {
             Ok(topic) if is_missing(&name) => tell(health, &name, create(source, target, &topic).await)?,
             Ok(_) => health.well(format_args!("topic {name}")),

@@ -82,12 +82,16 @@ impl ShareSource {
     ) -> Self {
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
-        let (membership, assignment) =
-            Membership::new(flow.source.clone(), (&flow.group.id, &member), flow.topics.clone(), health.clone());
+        let (membership, assignment) = Membership::new(
+            flow.source.clone(),
+            (&flow.group.id, &member),
+            flow.topics.names.iter().cloned().collect::<Vec<_>>(),
+            health.clone(),
+        );
         let (leave, left) = oneshot::channel();
         Self {
             client: Client::new(flow.source.clone()),
-            topics: flow.topics.clone(),
+            topics: flow.topics.names.iter().cloned().collect::<Vec<_>>(),
             context: Context {
                 cluster: flow.source.clone(),
                 group: flow.group.clone(),
