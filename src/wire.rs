@@ -17,6 +17,7 @@ pub mod offsets;
 pub mod produce;
 pub mod rights;
 pub mod share;
+pub mod topics;
 pub mod transaction;
 pub mod transport;
 pub mod versions;

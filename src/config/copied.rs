@@ -27,6 +27,6 @@ pub const COPIED_CONFIGS: [(&str, Copied, &str); 10] = [
 ];
 
 /// Whether a config is copied at all.
-pub fn is_copied(config: &str) -> bool {
+pub(super) fn is_copied(config: &str) -> bool {
     COPIED_CONFIGS.iter().any(|(name, ..)| *name == config)
 }

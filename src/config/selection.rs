@@ -80,7 +80,7 @@ pub enum Cover {
     Matched,
     /// A pattern matches it, and so does `topics.exclude`.
     Excluded,
-    /// A pattern matches it, and it is [internal](is_internal).
+    /// A pattern matches it, and it is internal.
     Internal,
 }
 
@@ -126,7 +126,7 @@ impl Selection {
 
 /// Whether a topic is left out of patterns because it serves a system and not its users: Kafka's own (`__*`), those of MirrorMaker and
 /// Kafka Connect (`*.internal`, `*-internal`, `heartbeats`, `*.heartbeats`), and ours (`sharebridge-*`).
-pub fn is_internal(topic: &str) -> bool {
+fn is_internal(topic: &str) -> bool {
     topic.starts_with("__")
         || topic.starts_with("sharebridge-")
         || topic.ends_with(".internal")
