@@ -15,16 +15,19 @@ use crate::limits::FAREWELL_MAX;
 use crate::metrics::{self, FlowMetrics};
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
+use crate::source::share::ShareSource;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
 use crate::source::share::parking::Parking;
-use crate::source::share::{Admitted, ShareSource};
 
+pub mod check;
 pub mod compaction;
+pub mod discovery;
 pub mod observe;
 pub mod prepare;
 
 use compaction::Compacted;
+use discovery::Discovery;
 use observe::Observer;
 
 /// What runs, for those who look at it from outside.
@@ -125,22 +128,23 @@ async fn run_flow(
 ) -> Result<u64, Refusal> {
     let mut stopped = wish.clone();
     health.pending("start", "share group and topics are being prepared");
-    let admitted = tokio::select! {
-        prepared = prepare(&flow, &health) => prepared?,
+    let mut discovery = Discovery::new(flow.clone(), health.clone(), metrics.clone());
+    tokio::select! {
+        prepared = prepare(&flow, &mut discovery, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
-    };
-    let admission = admitted.subscribe();
+    }
+    let catalog = discovery.watch();
     let mut watchers = JoinSet::new();
-    watchers.spawn(prepare::keep_topics(flow.clone(), health.clone()));
-    watchers.spawn(compaction::keep(flow.clone(), admitted, health.clone()));
+    watchers.spawn(discovery.run());
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
     let incarnation = Uuid::new_v4();
     let (parking, frontiers) = (Parking::default(), Frontiers::default());
-    let mut observer = Observer::new(&flow, incarnation, frontiers.clone(), (health.clone(), metrics.clone()));
+    let mut observer =
+        Observer::new((&flow, catalog.clone()), incarnation, frontiers.clone(), (health.clone(), metrics.clone()));
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
-        let shared = (parking.clone(), frontiers.clone(), admission.clone());
+        let shared = (parking.clone(), frontiers.clone(), catalog.clone());
         let source = ShareSource::join(&flow, shared, (&health, &metrics));
         observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
@@ -158,9 +162,10 @@ async fn run_flow(
     Ok(released)
 }
 
-/// What must stand before anything is acquired; returns from which topics that may be. What is refused changes nothing.
-async fn prepare(flow: &Flow, health: &Health) -> Result<watch::Sender<Admitted>, Refusal> {
-    let admitted = compaction::admit(flow, health).await?;
+/// What must stand before anything is acquired. What is refused changes nothing.
+async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
+    discovery.check().await?;
     prepare::prepare(flow, health).await?;
-    Ok(admitted)
+    discovery.begin().await;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The configuration: TOML whose dotted keys are Kafka's own property names, validated into domain types.
 
 mod build;
+mod copied;
 mod document;
 mod error;
 mod key;
@@ -10,6 +11,7 @@ mod offset_reset;
 mod reference;
 mod relation;
 mod section;
+mod selection;
 mod shown;
 mod syntax;
 #[cfg(test)]
@@ -23,8 +25,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use copied::{COPIED_CONFIGS, Copied};
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
+pub use selection::{Cover, Pattern, Selection};
 
 use crate::limits::CONFIG_BYTES_MAX;
 
@@ -87,8 +91,12 @@ pub struct FlowConfig {
     pub source: Arc<ClusterConfig>,
     /// The cluster that is written, never the source: `sink.cluster`.
     pub sink: Arc<ClusterConfig>,
-    /// Topics to copy, at least one, without duplicates: `topics.names`.
-    pub topics: Vec<String>,
+    /// Topics to copy, at least a name or a pattern.
+    pub topics: Selection,
+    /// Pause between two looks at the topics of both clusters: `topics.refresh.interval.ms`.
+    pub topics_refresh: Duration,
+    /// What sharebridge may do to topics of the target.
+    pub target_topics: TargetTopicsConfig,
     /// Whether compacted topics are copied, although order is not kept: `allow.unordered.compacted`.
     pub allow_unordered_compacted: bool,
     /// The share group on the source.
@@ -99,6 +107,27 @@ pub struct FlowConfig {
     pub memory_bytes: u64,
     /// Longest time for one transaction on the sink: `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
+}
+
+/// What sharebridge may do to topics of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetTopicsConfig {
+    /// Whether missing topics and partitions are created: `sink.topic.create.enable`.
+    pub create: bool,
+    /// Replicas of created topics; `None` leaves them to the target's brokers: `sink.topic.create.replication.factor`.
+    pub replication: Option<i16>,
+    /// Whether configs follow the source's: `sink.topic.config.sync.enable`.
+    pub sync: bool,
+    /// Which of [`COPIED_CONFIGS`] are left alone: `sink.topic.config.exclude`.
+    pub excluded_configs: Vec<String>,
+}
+
+impl TargetTopicsConfig {
+    /// The configs that target topics take from their sources.
+    pub fn copied(&self) -> impl Iterator<Item = (&'static str, Copied)> {
+        let is_excluded = |name: &str| self.excluded_configs.iter().any(|excluded| excluded == name);
+        COPIED_CONFIGS.iter().map(|(name, when, _)| (*name, *when)).filter(move |(name, _)| !is_excluded(name))
+    }
 }
 
 /// A share group and what the broker shall hold it to (KIP-932, KIP-1302).

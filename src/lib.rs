@@ -13,7 +13,6 @@
 
 pub mod batch;
 pub mod bridge;
-pub mod check;
 pub mod flow;
 pub mod lane;
 pub mod settle;

@@ -98,14 +98,14 @@ pub const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Pause before a topic partition that is held for a reason of its own is tried again.
 pub const HOLD_RETRY: Duration = Duration::from_secs(10);
 
-/// Leaders and topics of a cluster are asked for again at the latest after this.
+/// Leaders and topics of the target are asked for again at the latest after this.
 pub const METADATA_AGE_MAX: Duration = Duration::from_secs(60);
-
-/// Pause between two looks at the policies of a flow's topics.
-pub const POLICIES_EVERY: Duration = Duration::from_secs(5);
 
 /// Topics whose configs are asked for in one request: an answer of some 200 KB.
 pub const DESCRIBED_TOPICS_MAX: usize = 1_000;
+
+/// Topics that one request creates, grows or alters.
+pub const ALTERED_TOPICS_MAX: usize = 50;
 
 /// Topics that a message names before it only counts them.
 pub const NAMED_TOPICS_MAX: usize = 10;
@@ -172,6 +172,15 @@ pub const FLOW_COUNT_MAX: usize = 1_000;
 
 /// Most topics of one flow.
 pub const TOPIC_COUNT_MAX: usize = 10_000;
+
+/// Most patterns in one array of a flow.
+pub const PATTERN_COUNT_MAX: usize = 100;
+
+/// Longest pattern of topic names, characters.
+pub const PATTERN_CHARS_MAX: usize = 1_000;
+
+/// Largest compiled form of a pattern, bytes.
+pub const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// Longest name of a cluster or flow, characters.
 pub const NAME_CHARS_MAX: usize = 100;

@@ -24,6 +24,13 @@ pub struct CarveLabels {
     pub reason: String,
 }
 
+/// Label of a metric about topics that a pattern matches and that are not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SkipLabels {
+    /// Why: excluded, internal, compacted or too_many.
+    pub reason: String,
+}
+
 macro_rules! metrics_of {
     ($name:ident, $label:literal, $what:literal; $($field:ident: $type:ty, $metric:literal, $help:literal;)*) => {
         #[doc = concat!("The metrics of one ", $what, ", label `", $label, "`. A clone counts on the same counters.")]
@@ -64,6 +71,9 @@ metrics_of! { FlowMetrics, "flow", "flow";
     recopied: Counter, "rewritten_record_copy", "Records copied from the source's log, since its share group does not deliver them";
     backlog: Gauge<i64, AtomicI64>, "share_group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
     delay: Gauge<i64, AtomicI64>, "share_group_delay_seconds", "Age of the oldest record that the share group still has to do, in the worst topic partition; -1 while it is unknown";
+    topics: Gauge<i64, AtomicI64>, "topics", "Topics that are copied";
+    topics_skipped: Family<SkipLabels, Gauge<i64, AtomicI64>>, "topics_skipped", "Topics that a pattern matches and that are not copied";
+    config_differences: Gauge<i64, AtomicI64>, "topic_config_differences", "Topic configs that were set on the target by hand and are left alone";
     lag: Family<PartitionLabels, Gauge<i64, AtomicI64>>, "share_group_lag", "Records that the share group still has to do, as the broker says";
 }
 

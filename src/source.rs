@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::batch::{OffsetRange, RecordBatch, within, without};
 
+pub mod catalog;
 pub mod share;
 
 /// A partition of a topic, by name.

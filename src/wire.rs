@@ -19,6 +19,7 @@ pub mod probe;
 pub mod produce;
 pub mod rights;
 pub mod share;
+pub mod topics;
 pub mod transaction;
 pub mod transport;
 pub mod versions;

@@ -19,6 +19,7 @@ use crate::metrics::{FlowMetrics, PartitionLabels};
 use crate::sink::kafka::KafkaSink;
 use crate::sink::kafka::identity::transactional_id;
 use crate::source::TopicPartition;
+use crate::source::catalog::Watched;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::lookout::Lookout;
 use crate::source::share::rewritten::Rewritten;
@@ -33,11 +34,13 @@ use crate::wire::{Client, WireError};
 pub struct Observer {
     client: Client,
     share_group: String,
-    topics: Vec<String>,
+    catalog: Watched,
     lookout: Lookout,
     recopy: Recopy<KafkaSink>,
     /// Member ids of our lanes.
     pub members: Vec<String>,
+    /// Topic partitions whose lag is shown.
+    shown: HashSet<PartitionLabels>,
     /// Topic partitions whose copy has failed.
     troubled: HashSet<TopicPartition>,
     delays: Delays,
@@ -47,7 +50,12 @@ pub struct Observer {
 
 impl Observer {
     /// An observer of the share group of a flow.
-    pub fn new(flow: &Flow, incarnation: Uuid, frontiers: Frontiers, (health, metrics): (Health, FlowMetrics)) -> Self {
+    pub fn new(
+        (flow, catalog): (&Flow, Watched),
+        incarnation: Uuid,
+        frontiers: Frontiers,
+        (health, metrics): (Health, FlowMetrics),
+    ) -> Self {
         metrics.backlog.set(-1);
         metrics.delay.set(-1);
         // Its producer follows those of the lanes.
@@ -56,10 +64,11 @@ impl Observer {
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
-            topics: flow.topics.clone(),
+            catalog,
             lookout: Lookout::new(&flow.group.id, frontiers),
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
+            shown: HashSet::new(),
             troubled: HashSet::new(),
             delays: Delays::default(),
             health,
@@ -100,21 +109,34 @@ impl Observer {
     }
 
     async fn try_look(&mut self) -> Result<Vec<Rewritten>, WireError> {
-        let topics = self.client.topics(&self.topics).await?.into_iter().filter_map(|(_, topic)| topic.ok());
+        let names = self.catalog.borrow().subscribed.clone();
+        let topics = self.client.topics(&names).await?.into_iter().filter_map(|(_, topic)| topic.ok());
         let topics: Vec<TopicInfo> = topics.collect();
-        let progress = share_progress(&mut self.client, &self.share_group).await?;
+        let mut progress = share_progress(&mut self.client, &self.share_group).await?;
+        // The group remembers topics that the flow does not copy any more.
+        progress.retain(|partition| names.binary_search(&partition.topic).is_ok());
         self.show(&progress);
         self.lookout.look(&mut self.client, &topics, &progress).await
     }
 
     fn show(&mut self, progress: &[ShareProgress]) {
+        let labels = |partition: &ShareProgress| PartitionLabels {
+            topic: partition.topic.clone(),
+            partition: partition.partition,
+        };
         let lag = |partition: &ShareProgress| {
-            let labels = PartitionLabels { topic: partition.topic.clone(), partition: partition.partition };
+            let labels = labels(partition);
             let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
             self.metrics.lag.get_or_create(&labels).set(lag.unwrap_or(-1));
             lag
         };
         let lags: Vec<Option<i64>> = progress.iter().map(lag).collect();
+        // Deleted topics are not shown for ever.
+        let shown: HashSet<PartitionLabels> = progress.iter().map(labels).collect();
+        for gone in self.shown.difference(&shown) {
+            self.metrics.lag.remove(gone);
+        }
+        self.shown = shown;
         // A group that the coordinator knows nothing of yet has not done everything.
         let backlog = if lags.is_empty() { None } else { lags.into_iter().sum() };
         self.metrics.backlog.set(backlog.unwrap_or(-1));

@@ -4,7 +4,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, fail};
-use crate::check::{Finding, Verdict, check_patiently};
+use crate::bridge::check::{Finding, Verdict, check_patiently};
 use crate::error::Exit;
 use crate::flow::Flow;
 use crate::wire::WireError;

@@ -94,7 +94,7 @@ fn plan(flow: &FlowConfig) -> String {
         "flow {}: {} from cluster {} ({}) to cluster {} ({}), at least once, through share group {} with {} lanes in this process; \
          order within a partition is not kept",
         flow.name,
-        flow.topics.join(", "),
+        flow.topics,
         flow.source.name,
         flow.source.bootstrap.join(","),
         flow.sink.name,

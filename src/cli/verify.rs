@@ -126,7 +126,7 @@ impl Verify {
         let comparison = Comparison {
             source: endpoint(&flow.source),
             target: endpoint(&flow.sink),
-            topics: flow.topics.iter().map(|name| TopicPair::same(name)).collect(),
+            topics: flow.topics.names.iter().map(|name| TopicPair::same(name)).collect(),
             wait: self.patience(),
         };
         Task { flow: Some(flow.name.clone()), comparison }

@@ -7,7 +7,7 @@ use super::document::{Place, Table};
 use super::error::{ConfigError, Problem};
 use super::relation::{self, common_server};
 use super::section::{Section, View};
-use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat};
+use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat, Selection, TargetTopicsConfig};
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
 
 /// Clusters by name; `None` is one with errors of its own.
@@ -91,7 +91,9 @@ fn cluster(name: &str, section: &Section, errors: &mut Vec<ConfigError>) -> Opti
 fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let name = view.section.place.name()?.to_owned();
     let ends = ends(&mut view, clusters);
-    let topics = view.list("topics.names");
+    let topics = topics(&mut view);
+    let topics_refresh = view.duration("topics.refresh.interval.ms");
+    let target_topics = target_topics(&mut view);
     let allow_unordered_compacted = view.boolean("allow.unordered.compacted");
     let group = group(&mut view);
     let transaction_timeout = view.duration("transaction.timeout.ms");
@@ -117,11 +119,37 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         source,
         sink,
         topics: topics?,
+        topics_refresh: topics_refresh?,
+        target_topics: target_topics?,
         allow_unordered_compacted: allow_unordered_compacted?,
         group: group?,
         lanes: lanes?,
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
+    })
+}
+
+/// Names and patterns, at least one of them, that don't contradict the exclusions.
+fn topics(view: &mut View<'_>) -> Option<Selection> {
+    let (names, patterns) = (view.list("topics.names"), view.patterns("topics.regex"));
+    let excluded = view.patterns("topics.exclude");
+    let (names, patterns, excluded) = (names?, patterns?, excluded?);
+    if names.is_empty() && patterns.is_empty() {
+        view.report("topics.names", Problem::NoTopics);
+        return None;
+    }
+    if let Some(name) = names.iter().find(|name| excluded.iter().any(|pattern| pattern.is_match(name))) {
+        view.report("topics.exclude", Problem::ExcludesNamed(name.clone()));
+    }
+    Some(Selection { names: names.into_iter().collect(), patterns, excluded })
+}
+
+fn target_topics(view: &mut View<'_>) -> Option<TargetTopicsConfig> {
+    Some(TargetTopicsConfig {
+        create: view.boolean("sink.topic.create.enable")?,
+        replication: view.text("sink.topic.create.replication.factor")?.parse().ok(),
+        sync: view.boolean("sink.topic.config.sync.enable")?,
+        excluded_configs: view.list("sink.topic.config.exclude")?,
     })
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::Place;
 use super::shown::Shown;
-use crate::limits::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, TOPIC_COUNT_MAX};
+use crate::limits::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, PATTERN_COUNT_MAX, TOPIC_COUNT_MAX};
 
 /// All that is wrong with one file, in the order of its lines.
 ///
@@ -129,6 +129,14 @@ pub(super) enum Problem {
     TopicTwice(String),
     #[error("names {}, an internal topic of Kafka that must not be copied, remove it", Shown(.0).in_quotes())]
     InternalTopic(String),
+    #[error("{} is no pattern of topic names: {why}, correct it", Shown(.pattern).in_quotes())]
+    BadPattern { pattern: String, why: String },
+    #[error("has {0} patterns, give at most {PATTERN_COUNT_MAX}: one pattern may have many branches, (a|b|c)")]
+    TooManyPatterns(usize),
+    #[error("excludes {}, which topics.names names, remove it from one of the two", Shown(.0).in_quotes())]
+    ExcludesNamed(String),
+    #[error("is empty, and so is topics.regex: nothing would be copied, give a name or a pattern")]
+    NoTopics,
     #[error("has {0} topics, give at most {TOPIC_COUNT_MAX} and make another flow of the rest")]
     TooManyTopics(usize),
 

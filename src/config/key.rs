@@ -50,7 +50,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 21] = [
+pub(super) const KEYS: [Key; 28] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -132,8 +132,57 @@ pub(super) const KEYS: [Key; 21] = [
         name: "topics.names",
         scope: Scope::FlowOnly,
         kind: Kind::Topics,
-        default: None,
-        doc: "Topics to copy; they keep their names",
+        default: Some("[]"),
+        doc: "Topics to copy",
+    },
+    Key {
+        name: "topics.regex",
+        scope: Scope::FlowOnly,
+        kind: Kind::Patterns,
+        default: Some("[]"),
+        doc: "Patterns of topics to copy, except internal ones; a flow needs a name or a pattern",
+    },
+    Key {
+        name: "topics.exclude",
+        scope: Scope::Flow,
+        kind: Kind::Patterns,
+        default: Some("[]"),
+        doc: "Patterns of topics that topics.regex leaves out",
+    },
+    Key {
+        name: "topics.refresh.interval.ms",
+        scope: Scope::Flow,
+        kind: Kind::Integer { min: 500, max: 3_600_000, unit: "ms" },
+        default: Some("10000"),
+        doc: "Pause between two looks at the topics, partitions and topic configs of both clusters",
+    },
+    Key {
+        name: "sink.topic.create.enable",
+        scope: Scope::Flow,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        doc: "Whether topics and partitions that the sink lacks are created",
+    },
+    Key {
+        name: "sink.topic.create.replication.factor",
+        scope: Scope::Flow,
+        kind: Kind::Replicas,
+        default: Some("default"),
+        doc: "Replicas of created topics; default is the default.replication.factor of the sink's brokers",
+    },
+    Key {
+        name: "sink.topic.config.sync.enable",
+        scope: Scope::Flow,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        doc: "Whether topic configs on the sink follow those of the source, where nobody has set them by hand",
+    },
+    Key {
+        name: "sink.topic.config.exclude",
+        scope: Scope::Flow,
+        kind: Kind::CopiedConfigs,
+        default: Some("[]"),
+        doc: "Topic configs that are neither copied at creation nor kept in step",
     },
     Key {
         name: "share.group.id",
@@ -233,7 +282,7 @@ mod tests {
     fn defaults_are_good_values() {
         for key in &KEYS {
             if let Some(default) = key.default {
-                assert!(key.kind.check_text(default).is_ok(), "{}", key.name);
+                assert!(key.kind.check_default(default).is_ok(), "{}", key.name);
             }
         }
     }

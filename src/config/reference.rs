@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::key::{KEYS, Key, Scope};
-use super::{Config, value::Kind};
+use super::{COPIED_CONFIGS, Config, Copied, value::Kind};
 
 const SCOPES: [Scope; 4] = [Scope::Bridge, Scope::Cluster, Scope::Flow, Scope::FlowOnly];
 
@@ -17,13 +17,30 @@ fn read(file: &str) -> String {
     fs::read_to_string(path(file)).expect("the repository has the file")
 }
 
-/// The text of docs/CONFIGURATION.md with fresh tables of keys.
+/// The text of docs/CONFIGURATION.md with fresh tables.
 fn document() -> String {
     let text = read("docs/CONFIGURATION.md");
-    let (begin, end) = ("<!-- keys begin -->\n", "<!-- keys end -->\n");
-    let (before, rest) = text.split_once(begin).expect("the mark is in the document");
-    let (_, after) = rest.split_once(end).expect("the mark is in the document");
-    format!("{before}{begin}{}{end}{after}", tables())
+    renew(&renew(&text, "keys", &tables()), "copied", &copied_table())
+}
+
+/// Puts `table` between the marks of its name.
+fn renew(text: &str, name: &str, table: &str) -> String {
+    let (begin, end) = (format!("<!-- {name} begin -->\n"), format!("<!-- {name} end -->\n"));
+    let (before, rest) = text.split_once(&begin).expect("the mark is in the document");
+    let (_, after) = rest.split_once(&end).expect("the mark is in the document");
+    format!("{before}{begin}{table}{end}{after}")
+}
+
+fn copied_table() -> String {
+    let mut text = "| config | taken from the source | why |\n|---|---|---|\n".to_owned();
+    for (name, when, why) in COPIED_CONFIGS {
+        let when = match when {
+            Copied::Always => "always, also a default of its brokers",
+            Copied::WhenSet => "where it is set on the topic",
+        };
+        let _ = writeln!(text, "| `{name}` | {when} | {why} |");
+    }
+    text
 }
 
 fn tables() -> String {
@@ -46,6 +63,8 @@ fn tables() -> String {
 fn sample(key: &Key) -> String {
     let default = key.default.map(|text| match key.kind {
         Kind::Integer { .. } | Kind::Boolean => format!("{text}\n"),
+        // What an array holds is free, too.
+        _ if text == "[]" => "[".to_owned(),
         _ => format!("\"{}\"\n", text.replace("<flow>", "orders")),
     });
     let takes = key.kind.takes();

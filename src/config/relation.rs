@@ -3,7 +3,7 @@
 use super::document::Place;
 use super::error::{ConfigError, Problem};
 use super::section::Section;
-use super::{ClusterConfig, FlowConfig};
+use super::{ClusterConfig, FlowConfig, Selection};
 
 /// A broker that both clusters list, which makes them one.
 pub(super) fn common_server<'a>(one: &'a ClusterConfig, other: &ClusterConfig) -> Option<&'a str> {
@@ -41,12 +41,10 @@ fn shares_group<'a>(flow: &FlowConfig, earlier: &'a [FlowConfig]) -> Option<&'a 
 
 /// Finds a flow that copies one of the topics between the same clusters.
 fn copies_again<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
-    earlier.iter().filter(|other| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink)).find_map(
-        |other| {
-            let topic = flow.topics.iter().find(|topic| other.topics.contains(topic))?;
-            Some((topic.as_str(), other))
-        },
-    )
+    earlier
+        .iter()
+        .filter(|other| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink))
+        .find_map(|other| Some((flow.topics.common(&other.topics)?, other)))
 }
 
 /// Finds the flow that brings one of the topics back to this flow's source, directly or over other flows.
@@ -55,11 +53,17 @@ fn sends_back<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'
     if !earlier.iter().any(|other| is_same(&other.sink, &flow.source)) {
         return None;
     }
-    flow.topics.iter().find_map(|topic| Some((topic.as_str(), way_back(flow, topic, earlier)?)))
+    let names = flow
+        .topics
+        .names
+        .iter()
+        .map(|name| (name.as_str(), Selection { names: [name.clone()].into(), ..Selection::default() }));
+    let all = flow.topics.patterns.first().map(|pattern| (pattern.text(), flow.topics.clone()));
+    names.chain(all).find_map(|(shown, topics)| Some((shown, way_back(flow, &topics, earlier)?)))
 }
 
-fn way_back<'a>(flow: &FlowConfig, topic: &String, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
-    let mut ahead: Vec<&FlowConfig> = earlier.iter().filter(|other| other.topics.contains(topic)).collect();
+fn way_back<'a>(flow: &FlowConfig, topics: &Selection, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
+    let mut ahead: Vec<&FlowConfig> = earlier.iter().filter(|other| other.topics.common(topics).is_some()).collect();
     let mut reached = vec![&flow.sink];
     while let Some(cluster) = reached.pop() {
         let (next, rest): (Vec<_>, Vec<_>) = ahead.into_iter().partition(|other| is_same(&other.source, cluster));

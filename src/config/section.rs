@@ -8,6 +8,7 @@ use super::document::{Place, Property, Table};
 use super::error::{ConfigError, Problem};
 use super::key::{self, KEYS};
 use super::nearest::nearest;
+use super::selection::Pattern;
 use super::value::{Value, is_name};
 
 /// The good values of one table.
@@ -136,6 +137,13 @@ impl View<'_> {
         Some(list)
     }
 
+    pub(super) fn patterns(&mut self, name: &str) -> Option<Vec<Pattern>> {
+        let Value::Patterns(patterns) = self.value(name)? else {
+            unreachable!("{name} is a list of patterns in the table of keys")
+        };
+        Some(patterns)
+    }
+
     pub(super) fn address(&mut self, name: &str) -> Option<SocketAddr> {
         let Value::Address(address) = self.value(name)? else {
             unreachable!("{name} is an address in the table of keys")
@@ -162,6 +170,6 @@ impl View<'_> {
         };
         let default = default.replace("<flow>", self.section.place.name().unwrap_or_default());
         // Only the name of the table can spoil a default, and that is reported by itself.
-        key.kind.check_text(&default).ok()
+        key.kind.check_default(&default).ok()
     }
 }

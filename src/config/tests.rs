@@ -64,7 +64,9 @@ fn defaults_fill_what_the_file_leaves_out() {
             name: "f".to_owned(),
             source: cluster("a", &["a1:9092", "a2:9092"]),
             sink: cluster("b", &["b1:9092"]),
-            topics: vec!["t".to_owned()],
+            topics: Selection { names: ["t".to_owned()].into(), ..Selection::default() },
+            topics_refresh: Duration::from_secs(10),
+            target_topics: TargetTopicsConfig { create: true, replication: None, sync: true, excluded_configs: vec![] },
             allow_unordered_compacted: false,
             group: GroupConfig {
                 id: "sharebridge-f".to_owned(),
@@ -101,6 +103,13 @@ bootstrap.servers = 'b1:9092'
 source.cluster = 'a'
 sink.cluster = 'b'
 topics.names = ['t', 7, 'u.v_w-x']
+topics.regex = ['x.*', 'y']
+topics.exclude = ['xx']
+topics.refresh.interval.ms = 500
+sink.topic.create.enable = false
+sink.topic.create.replication.factor = 3
+sink.topic.config.sync.enable = false
+sink.topic.config.exclude = ['retention.ms']
 share.group.id = 'g'
 share.acquisition.lock.timeout.ms = 60000
 share.max.delivery.count = 25
@@ -123,7 +132,18 @@ transaction.timeout.ms = 49999
     );
     let flow = &config.flows[0];
     assert_eq!(flow.name, "eu.orders");
-    assert_eq!(flow.topics, ["t", "7", "u.v_w-x"]);
+    assert_eq!(flow.topics.to_string(), "7, t, u.v_w-x, /x.*/, /y/ without /xx/");
+    assert_eq!(flow.topics_refresh, Duration::from_millis(500));
+    assert_eq!(
+        flow.target_topics,
+        TargetTopicsConfig {
+            create: false,
+            replication: Some(3),
+            sync: false,
+            excluded_configs: vec!["retention.ms".to_owned()],
+        }
+    );
+    assert!(flow.target_topics.copied().all(|(name, _)| name != "retention.ms"));
     assert!(flow.allow_unordered_compacted);
     assert_eq!(flow.source.bootstrap, ["[::1]:9092", "a_2.example:1"]);
     assert_eq!(flow.source.client_id, "me");
@@ -175,8 +195,7 @@ fn all_errors_come_at_once_in_the_order_of_lines() {
              give host:port, several with commas between, IPv6 in brackets",
             "f.toml:4: [flows.f] sink.cluster: is missing (Name of the cluster that is written, never the source), \
              give the name of a table [clusters.<name>]",
-            "f.toml:4: [flows.f] topics.names: is missing (Topics to copy; they keep their names), \
-             give an array of topic names such as [\"orders\"], each 1 to 249 characters of A-Z a-z 0-9 . _ -",
+            "f.toml:4: [flows.f] topics.names: is empty, and so is topics.regex: nothing would be copied, give a name or a pattern",
             "f.toml:5: [flows.f] source.cluster: there is no cluster \"A\", name one of a",
             "f.toml:6: [flows.f] lane.count: is not a key of this table, did you mean lanes.count?",
             "f.toml:7: bridges: is not a table of this file, did you mean bridge?",

@@ -5,11 +5,16 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
+use super::copied::{COPIED_CONFIGS, is_copied};
 use super::document::Raw;
 use super::error::Problem;
 use super::offset_reset;
+use super::selection::Pattern;
 use super::shown::Shown;
-use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX};
+use crate::limits::{NAME_CHARS_MAX, PATTERN_COUNT_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX};
+
+/// Largest replication factor; Kafka itself is bounded by the brokers of a cluster only.
+const REPLICA_COUNT_MAX: u64 = 100;
 
 /// What a value must be.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +35,12 @@ pub(super) enum Kind {
     Cluster,
     /// An array of topic names.
     Topics,
+    /// An array of patterns of topic names.
+    Patterns,
+    /// An array of topic configs, among those that are copied.
+    CopiedConfigs,
+    /// A replication factor, or the cluster's default.
+    Replicas,
     /// A reset policy of share groups.
     OffsetReset,
     /// Directives of tracing's `EnvFilter`.
@@ -43,6 +54,7 @@ pub(super) enum Value {
     Boolean(bool),
     Text(String),
     List(Vec<String>),
+    Patterns(Vec<Pattern>),
     Address(SocketAddr),
 }
 
@@ -50,10 +62,22 @@ impl Kind {
     /// Checks a value; the error says what would be accepted.
     pub(super) fn check(&self, raw: &Raw) -> Result<Value, Problem> {
         match raw {
-            Raw::List(items) if *self == Kind::Topics => topics(items).map(Value::List),
-            Raw::List(_) => Err(self.refuse("an array".to_owned())),
+            Raw::List(items) => match self {
+                Kind::Topics => self.topics(items).map(Value::List),
+                Kind::Patterns => self.patterns(items).map(Value::Patterns),
+                Kind::CopiedConfigs => self.copied_configs(items).map(Value::List),
+                _ => Err(self.refuse("an array".to_owned())),
+            },
             Raw::Table => Err(self.refuse("a table".to_owned())),
             Raw::Text(text) => self.check_text(text),
+        }
+    }
+
+    /// Checks a default of the table of keys, where `[]` is an empty array.
+    pub(super) fn check_default(&self, text: &str) -> Result<Value, Problem> {
+        match text {
+            "[]" => self.check(&Raw::List(vec![])),
+            _ => self.check_text(text),
         }
     }
 
@@ -68,7 +92,12 @@ impl Kind {
             Kind::Choice(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::Address => text.parse().ok().map(Value::Address),
             Kind::Servers => return self.servers(text),
-            Kind::Topics => None,
+            Kind::Topics | Kind::Patterns | Kind::CopiedConfigs => None,
+            Kind::Replicas => {
+                let is_legal =
+                    text == "default" || number(text).is_some_and(|count| (1..=REPLICA_COUNT_MAX).contains(&count));
+                is_legal.then(|| Value::Text(text.to_owned()))
+            }
             Kind::OffsetReset => offset_reset::is_valid(text).then(|| Value::Text(text.to_owned())),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
         };
@@ -88,6 +117,13 @@ impl Kind {
             Kind::Topics => format!(
                 "an array of topic names such as [\"orders\"], each 1 to {TOPIC_CHARS_MAX} characters of A-Z a-z 0-9 . _ -"
             ),
+            Kind::Patterns => {
+                "an array of regular expressions such as [\"payments-.*\"], each for whole topic names".to_owned()
+            }
+            Kind::CopiedConfigs => {
+                format!("an array of these: {}", COPIED_CONFIGS.map(|(name, ..)| name).join(", "))
+            }
+            Kind::Replicas => format!("default or a whole number from 1 to {REPLICA_COUNT_MAX}"),
             Kind::OffsetReset => "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned(),
             Kind::LogLevel => {
                 "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
@@ -106,6 +142,47 @@ impl Kind {
             Some(server) => Err(self.refuse(Shown(server).in_quotes())),
             None => Ok(Value::List(servers.into_iter().map(str::to_owned).collect())),
         }
+    }
+
+    fn topics(&self, items: &[Raw]) -> Result<Vec<String>, Problem> {
+        if items.len() > TOPIC_COUNT_MAX {
+            return Err(Problem::TooManyTopics(items.len()));
+        }
+        let topics = self.texts(items)?;
+        let mut seen = HashSet::new();
+        for topic in &topics {
+            check_topic(topic)?;
+            if !seen.insert(topic) {
+                return Err(Problem::TopicTwice(topic.clone()));
+            }
+        }
+        Ok(topics)
+    }
+
+    fn patterns(&self, items: &[Raw]) -> Result<Vec<Pattern>, Problem> {
+        if items.len() > PATTERN_COUNT_MAX {
+            return Err(Problem::TooManyPatterns(items.len()));
+        }
+        let pattern = |text: String| Pattern::new(&text).map_err(|why| Problem::BadPattern { pattern: text, why });
+        self.texts(items)?.into_iter().map(pattern).collect()
+    }
+
+    fn copied_configs(&self, items: &[Raw]) -> Result<Vec<String>, Problem> {
+        let configs = self.texts(items)?;
+        match configs.iter().find(|config| !is_copied(config)) {
+            Some(config) => Err(self.refuse(Shown(config).in_quotes())),
+            None => Ok(configs),
+        }
+    }
+
+    /// The items of an array, all of them texts.
+    fn texts(&self, items: &[Raw]) -> Result<Vec<String>, Problem> {
+        let text = |item: &Raw| match item {
+            Raw::Text(text) => Ok(text.clone()),
+            Raw::List(_) => Err(self.refuse("an array in an array".to_owned())),
+            Raw::Table => Err(self.refuse("a table in an array".to_owned())),
+        };
+        items.iter().map(text).collect()
     }
 }
 
@@ -145,34 +222,6 @@ fn is_log_level(text: &str) -> bool {
     text.split(',')
         .all(|directive| directive.contains(['=', '[', ']']) || directive.trim().parse::<LevelFilter>().is_ok())
         && EnvFilter::builder().parse(text).is_ok()
-}
-
-fn topics(items: &[Raw]) -> Result<Vec<String>, Problem> {
-    if items.is_empty() {
-        return Err(Kind::Topics.refuse("an empty array".to_owned()));
-    }
-    if items.len() > TOPIC_COUNT_MAX {
-        return Err(Problem::TooManyTopics(items.len()));
-    }
-    let mut seen = HashSet::new();
-    for item in items {
-        let topic = match item {
-            Raw::Text(text) => text,
-            Raw::List(_) => return Err(Kind::Topics.refuse("an array in an array".to_owned())),
-            Raw::Table => return Err(Kind::Topics.refuse("a table in an array".to_owned())),
-        };
-        check_topic(topic)?;
-        if !seen.insert(topic) {
-            return Err(Problem::TopicTwice(topic.clone()));
-        }
-    }
-    Ok(items
-        .iter()
-        .filter_map(|item| match item {
-            Raw::Text(text) => Some(text.clone()),
-            Raw::List(_) | Raw::Table => None,
-        })
-        .collect())
 }
 
 /// Applies Kafka's own rule for names, and keeps its internal topics out.

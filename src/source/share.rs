@@ -12,9 +12,10 @@ use uuid::Uuid;
 
 use crate::flow::Flow;
 use crate::health::Health;
-use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX, METADATA_AGE_MAX, METADATA_SOON};
+use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX, METADATA_SOON};
 use crate::metrics::FlowMetrics;
 use crate::settle::acknowledgements;
+use crate::source::catalog::Watched;
 use crate::source::{Settlement, Shipment, Source, TopicPartition};
 use crate::wire::Client;
 use crate::wire::client::TopicInfo;
@@ -37,27 +38,24 @@ use parking::Parking;
 use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
 use session::{Key, request};
 
-/// Ids of the topics from which records may be acquired; the others are left alone, whatever is assigned.
-pub type Admitted = Arc<BTreeSet<Uuid>>;
-
 /// See the module.
 #[derive(Debug)]
 pub struct ShareSource {
     client: Client,
-    topics: Vec<String>,
     context: Context,
     frontiers: Frontiers,
     assignment: watch::Receiver<Assignment>,
-    admitted: watch::Receiver<Admitted>,
+    catalog: Watched,
     leave: Option<oneshot::Sender<()>>,
     membership: JoinHandle<()>,
     readers: BTreeMap<i32, Handle>,
     arrivals: mpsc::Receiver<Arrival>,
-    known: Vec<TopicInfo>,
+    known: HashMap<Uuid, TopicInfo>,
     paused: BTreeSet<TopicPartition>,
     /// Assigned partitions that nobody leads.
     leaderless: BTreeSet<TopicPartition>,
-    refresh_at: Instant,
+    /// When to ask for leaders, out of turn.
+    refresh_at: Option<Instant>,
     /// Whether readers are to be told about their partitions anew.
     changed: bool,
 }
@@ -77,17 +75,17 @@ impl ShareSource {
     /// `parking` and `frontiers` are shared by all lanes of the flow in this process.
     pub fn join(
         flow: &Flow,
-        (parking, frontiers, admitted): (Parking, Frontiers, watch::Receiver<Admitted>),
+        (parking, frontiers, mut catalog): (Parking, Frontiers, Watched),
         (health, metrics): (&Health, &FlowMetrics),
     ) -> Self {
+        catalog.mark_changed();
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
         let (membership, assignment) =
-            Membership::new(flow.source.clone(), (&flow.group.id, &member), flow.topics.clone(), health.clone());
+            Membership::new(flow.source.clone(), (&flow.group.id, &member), catalog.clone(), health.clone());
         let (leave, left) = oneshot::channel();
         Self {
             client: Client::new(flow.source.clone()),
-            topics: flow.topics.clone(),
             context: Context {
                 cluster: flow.source.clone(),
                 group: flow.group.clone(),
@@ -99,15 +97,15 @@ impl ShareSource {
             },
             frontiers,
             assignment,
-            admitted,
+            catalog,
             leave: Some(leave),
             membership: tokio::spawn(membership.run(left)),
             readers: BTreeMap::new(),
             arrivals,
-            known: vec![],
+            known: HashMap::new(),
             paused: BTreeSet::new(),
             leaderless: BTreeSet::new(),
-            refresh_at: Instant::now(),
+            refresh_at: None,
             changed: true,
         }
     }
@@ -119,8 +117,11 @@ impl ShareSource {
 
     /// Learns leaders and tells readers, where something has changed. A failure leaves everything as it is, for the next poll.
     async fn follow(&mut self) {
-        self.changed |= self.assignment.has_changed().unwrap_or(false) || self.admitted.has_changed().unwrap_or(false);
-        if Instant::now() >= self.refresh_at {
+        self.changed |= self.assignment.has_changed().unwrap_or(false);
+        if self.catalog.has_changed().unwrap_or(false) {
+            self.learn();
+        }
+        if self.refresh_at.is_some_and(|at| Instant::now() >= at) {
             self.refresh().await;
         }
         if !std::mem::take(&mut self.changed) {
@@ -129,18 +130,18 @@ impl ShareSource {
         let Some(assigned) = self.assignment.borrow_and_update().clone() else {
             return;
         };
-        let admitted = self.admitted.borrow_and_update().clone();
+        let catalog = self.catalog.borrow().clone();
         let names: HashMap<Uuid, Arc<str>> =
-            self.known.iter().map(|topic| (topic.id, topic.name.as_str().into())).collect();
+            self.known.values().map(|topic| (topic.id, topic.name.as_str().into())).collect();
         let mut led: BTreeMap<i32, BTreeSet<Key>> = self.readers.keys().map(|node| (*node, BTreeSet::new())).collect();
         let mut leaderless = BTreeSet::new();
-        for (topic, partition) in assigned {
+        for (topic, partition) in assigned.into_iter().filter(|key| catalog.admits(*key)) {
             match self.leader((topic, partition)) {
-                Some(_) if !admitted.contains(&topic) || self.is_paused(&names, (topic, partition)) => {}
+                Some(_) if self.is_paused(&names, (topic, partition)) => {}
                 Some(node) => {
                     led.entry(node).or_default().insert((topic, partition));
                 }
-                // A topic or leader that is not known yet: ask soon.
+                // Nobody leads it, or nobody told us: ask soon.
                 None => {
                     let at = names.get(&topic).map(|name| TopicPartition { topic: name.clone(), partition });
                     leaderless.extend(at);
@@ -167,14 +168,25 @@ impl ShareSource {
         self.leaderless = leaderless;
     }
 
+    /// Takes over what the last look has found.
+    fn learn(&mut self) {
+        let catalog = self.catalog.borrow_and_update().clone();
+        self.known = catalog.topics.iter().map(|(id, topic)| (*id, topic.clone())).collect();
+        self.client.learn_endpoints(catalog.endpoints.clone());
+        self.changed = true;
+    }
+
+    /// Leaders move between two looks.
     async fn refresh(&mut self) {
-        match self.client.topics(&self.topics).await {
+        self.refresh_at = None;
+        let names = self.catalog.borrow().subscribed.clone();
+        match self.client.topics(&names).await {
             Ok(topics) => {
                 self.context.health.well("source metadata");
-                let found = topics.into_iter().filter_map(|(_, topic)| topic.ok()).collect();
+                let found =
+                    topics.into_iter().filter_map(|(_, topic)| topic.ok()).map(|topic| (topic.id, topic)).collect();
                 self.changed |= self.known != found;
                 self.known = found;
-                self.refresh_at = Instant::now() + METADATA_AGE_MAX;
             }
             Err(error) => {
                 self.context.health.trouble("source metadata", error);
@@ -185,12 +197,12 @@ impl ShareSource {
 
     fn refresh_soon(&mut self) {
         self.changed = true;
-        self.refresh_at = self.refresh_at.min(Instant::now() + METADATA_SOON);
+        let soon = Instant::now() + METADATA_SOON;
+        self.refresh_at = Some(self.refresh_at.map_or(soon, |at| at.min(soon)));
     }
 
     fn leader(&self, (id, partition): Key) -> Option<i32> {
-        let topic = self.known.iter().find(|topic| topic.id == id)?;
-        topic.leadership(partition).map(|(leader, _)| leader)
+        self.known.get(&id)?.leadership(partition).map(|(leader, _)| leader)
     }
 
     fn is_paused(&self, names: &HashMap<Uuid, Arc<str>>, (id, partition): Key) -> bool {
@@ -235,8 +247,7 @@ impl ShareSource {
         }
         self.client.learn_endpoints(arrival.endpoints);
         for ((id, partition), node) in arrival.moved {
-            let topic = self.known.iter_mut().find(|topic| topic.id == id);
-            if let Some(leader) = topic.and_then(|topic| topic.leader_mut(partition)) {
+            if let Some(leader) = self.known.get_mut(&id).and_then(|topic| topic.leader_mut(partition)) {
                 *leader = Some(node);
             }
         }
@@ -253,7 +264,7 @@ impl Source for ShareSource {
         tokio::select! {
             Some(arrival) = self.arrivals.recv() => self.receive(arrival, &mut shipment),
             _ = self.assignment.changed() => self.changed = true,
-            Ok(()) = self.admitted.changed() => self.changed = true,
+            Ok(()) = self.catalog.changed() => self.learn(),
             () = tokio::time::sleep_until(deadline) => {}
         }
         while let Ok(arrival) = self.arrivals.try_recv() {

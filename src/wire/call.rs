@@ -126,6 +126,7 @@ const fn name_of(key: i16) -> &'static str {
         23 => "OffsetForLeaderEpoch",
         26 => "EndTxn",
         32 => "DescribeConfigs",
+        37 => "CreatePartitions",
         44 => "IncrementalAlterConfigs",
         65 => "DescribeTransactions",
         66 => "ListTransactions",

@@ -45,6 +45,11 @@ pub struct TopicInfo {
 }
 
 impl TopicInfo {
+    /// Partitions that it has.
+    pub fn partition_count(&self) -> i32 {
+        i32::try_from(self.leaders.len()).unwrap_or(i32::MAX)
+    }
+
     /// Leader and leader epoch of a partition; `None` while nobody leads it.
     pub fn leadership(&self, partition: i32) -> Option<(NodeId, i32)> {
         let index = usize::try_from(partition).ok()?;
@@ -56,6 +61,9 @@ impl TopicInfo {
         self.leaders.get_mut(usize::try_from(partition).ok()?)
     }
 }
+
+/// A topic by name, with what the cluster says of it, or the code that it answers with.
+pub type Described = (String, Result<TopicInfo, WireError>);
 
 /// What a coordinator coordinates. Source: FindCoordinatorRequest.json.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,11 +92,19 @@ impl Client {
         &self.cluster.name
     }
 
-    /// Asks for topics by name: each with what the cluster says of it, or the code that it answers with.
-    pub async fn topics(&mut self, names: &[String]) -> Result<Vec<(String, Result<TopicInfo, WireError>)>, WireError> {
-        let topics =
-            names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name)))).collect();
-        let request = MetadataRequest::default().with_topics(Some(topics)).with_allow_auto_topic_creation(false);
+    /// Asks for topics by name.
+    pub async fn topics(&mut self, names: &[String]) -> Result<Vec<Described>, WireError> {
+        let topic = |name: &String| MetadataRequestTopic::default().with_name(Some(topic_name(name)));
+        self.metadata(Some(names.iter().map(topic).collect())).await
+    }
+
+    /// Asks for all topics that we may see.
+    pub async fn all_topics(&mut self) -> Result<Vec<Described>, WireError> {
+        self.metadata(None).await
+    }
+
+    async fn metadata(&mut self, topics: Option<Vec<MetadataRequestTopic>>) -> Result<Vec<Described>, WireError> {
+        let request = MetadataRequest::default().with_topics(topics).with_allow_auto_topic_creation(false);
         let connection = self.anybody().await?;
         let reply = connection.call(&request).await?;
         self.learn(&reply);
@@ -161,6 +177,14 @@ impl Client {
         self.addresses.get(&id).cloned()
     }
 
+    /// All brokers that are known: ascending.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        let mut endpoints: Vec<Endpoint> =
+            self.addresses.iter().map(|(id, address)| (*id, address.to_string())).collect();
+        endpoints.sort_unstable();
+        endpoints
+    }
+
     /// The bootstrap servers, comma-separated.
     pub fn bootstrap(&self) -> String {
         self.cluster.bootstrap.join(",")
@@ -225,7 +249,7 @@ fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }
 
-fn topic_info(topic: MetadataResponseTopic, connection: &Connection) -> (String, Result<TopicInfo, WireError>) {
+fn topic_info(topic: MetadataResponseTopic, connection: &Connection) -> Described {
     let name = topic.name.map(|name| name.to_string()).unwrap_or_default();
     if let Some(code) = code_of(topic.error_code) {
         let error = connection.answered("Metadata", &format!("topic {name}"), (code, None));

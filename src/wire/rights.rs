@@ -11,6 +11,8 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
         }
         (Code::TopicAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the topic"),
         (Code::TopicAuthorizationFailed, "CreateTopics") => Some("CREATE on the topic"),
+        (Code::TopicAuthorizationFailed, "CreatePartitions") => Some("ALTER on the topic"),
+        (Code::TopicAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the topic"),
         (Code::TopicAuthorizationFailed, _) => Some("DESCRIBE on the topic"),
         (
             Code::GroupAuthorizationFailed,
@@ -35,6 +37,8 @@ mod tests {
     fn the_right_follows_from_what_was_asked() {
         let cases = [
             ("Produce", Code::TopicAuthorizationFailed, Some("WRITE on the topic")),
+            ("CreatePartitions", Code::TopicAuthorizationFailed, Some("ALTER on the topic")),
+            ("IncrementalAlterConfigs", Code::TopicAuthorizationFailed, Some("ALTER_CONFIGS on the topic")),
             ("ShareFetch", Code::TopicAuthorizationFailed, Some("READ on the topic")),
             ("ShareAcknowledge", Code::GroupAuthorizationFailed, Some("READ on the group")),
             ("EndTxn", Code::TransactionalIdAuthorizationFailed, Some("WRITE on the transactional id")),

@@ -52,6 +52,7 @@ impl Flow {
             "flows.f.sink.cluster = \"dr\"".to_owned(),
             format!("flows.f.share.group.id = \"{group}\""),
             format!("flows.f.topics.names = {topics:?}"),
+            "flows.f.topics.refresh.interval.ms = 2000".to_owned(),
             "flows.f.transaction.timeout.ms = 1000".to_owned(),
             "flows.f.share.acquisition.lock.timeout.ms = 11001".to_owned(),
         ];

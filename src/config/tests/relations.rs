@@ -111,3 +111,22 @@ fn flows_may_not_loop() {
     let apart = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u']"), ("h", "b>c", "['t']")]);
     assert!(parse(&apart).is_ok());
 }
+
+#[test]
+fn patterns_may_not_copy_twice_or_loop_as_far_as_names_tell() {
+    let flows = |flows: [(&str, &str, &str); 2]| {
+        let text = with_flows(&flows.map(|(name, ends, _)| (name, ends, "[]")));
+        flows.iter().fold(text, |text, (.., topics)| text.replacen("topics.names = []", topics, 1))
+    };
+    let (name, pattern) = ("topics.names = ['orders']", "topics.regex = ['o.*']");
+    let says_of = |ends: [&str; 2], topics: [&str; 2], words: &str| {
+        let said = parse(&flows([("f", ends[0], topics[0]), ("g", ends[1], topics[1])])).unwrap_err();
+        assert!(said.contains(words), "{topics:?}: {said}");
+    };
+    for topics in [[name, pattern], [pattern, name], [pattern, pattern]] {
+        says_of(["a>b", "a>b"], topics, "between the clusters of [flows.f]");
+        says_of(["a>b", "b>a"], topics, "back to its source through [flows.f] and records would loop");
+    }
+    let apart = flows([("f", "a>b", pattern), ("g", "b>a", "topics.names = ['x']")]);
+    assert!(parse(&apart).is_ok());
+}

@@ -1,7 +1,7 @@
 //! Values that are refused by themselves.
 
 use super::*;
-use crate::limits::{FLOW_COUNT_MAX, TOPIC_COUNT_MAX};
+use crate::limits::{FLOW_COUNT_MAX, PATTERN_COUNT_MAX, TOPIC_COUNT_MAX};
 
 #[test]
 fn numbers_must_be_whole_and_in_range() {
@@ -87,7 +87,7 @@ fn topics_must_be_legal_and_unique() {
     let long = "x".repeat(250);
     for (value, expected) in [
         ("'t'", format!("cannot be \"t\", {takes}")),
-        ("[]", format!("cannot be an empty array, {takes}")),
+        ("[]", "is empty, and so is topics.regex: nothing would be copied, give a name or a pattern".to_owned()),
         ("['a/b']", format!("cannot be \"a/b\", {takes}")),
         ("['..']", format!("cannot be \"..\", {takes}")),
         ("['']", format!("cannot be \"\", {takes}")),
@@ -102,6 +102,53 @@ fn topics_must_be_legal_and_unique() {
     ] {
         let text = with_flow("").replace("['t']", value);
         says(&text, &[&format!("f.toml:8: [flows.f] topics.names: {expected}")]);
+    }
+}
+
+#[test]
+fn patterns_must_be_legal_and_may_not_exclude_names() {
+    let takes = "give an array of regular expressions such as [\"payments-.*\"], each for whole topic names";
+    for (line, expected) in [
+        ("topics.regex = 'a'", format!("topics.regex: cannot be \"a\", {takes}")),
+        ("topics.regex = [['a']]", format!("topics.regex: cannot be an array in an array, {takes}")),
+        (
+            "topics.regex = ['a', 'b(']",
+            "topics.regex: \"b(\" is no pattern of topic names: unclosed group, correct it".to_owned(),
+        ),
+        (
+            "topics.exclude = ['T|t']",
+            "topics.exclude: excludes \"t\", which topics.names names, remove it from one of the two".to_owned(),
+        ),
+        (
+            &format!("topics.exclude = {:?}", vec!["x"; PATTERN_COUNT_MAX + 1]),
+            "topics.exclude: has 101 patterns, give at most 100: one pattern may have many branches, (a|b|c)"
+                .to_owned(),
+        ),
+    ] {
+        line_says(line, &format!("[flows.f] {expected}"));
+    }
+}
+
+#[test]
+fn keys_of_target_topics_are_checked() {
+    for (line, expected) in [
+        (
+            "topics.refresh.interval.ms = 499",
+            "topics.refresh.interval.ms: cannot be \"499\", give a whole number of ms from 500 to 3600000",
+        ),
+        (
+            "sink.topic.create.replication.factor = 0",
+            "sink.topic.create.replication.factor: cannot be \"0\", give default or a whole number from 1 to 100",
+        ),
+        ("sink.topic.create.enable = 'no'", "sink.topic.create.enable: cannot be \"no\", give true or false"),
+        (
+            "sink.topic.config.exclude = ['min.insync.replicas']",
+            "sink.topic.config.exclude: cannot be \"min.insync.replicas\", give an array of these: cleanup.policy, retention.ms, \
+             retention.bytes, max.message.bytes, segment.ms, segment.bytes, delete.retention.ms, min.compaction.lag.ms, \
+             max.compaction.lag.ms, min.cleanable.dirty.ratio",
+        ),
+    ] {
+        line_says(line, &format!("[flows.f] {expected}"));
     }
 }
 

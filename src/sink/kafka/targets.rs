@@ -9,11 +9,14 @@ use uuid::Uuid;
 
 use crate::sink::PartitionFault;
 use crate::source::TopicPartition;
-use crate::wire::admin::{Resource, describe_configs};
 use crate::wire::client::TopicInfo;
+use crate::wire::topics::{Settings, settings};
 use crate::wire::{Client, WireError};
 
-/// `max.message.bytes` where a topic's configs cannot be read. Source: Kafka's topic configs.
+/// The topic config with the size of the largest record batch.
+const SIZE: &str = "max.message.bytes";
+
+/// Its value where a topic's configs cannot be read. Source: Kafka's topic configs.
 const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
 
 /// Topics of the target, as far as they were asked for.
@@ -53,15 +56,21 @@ impl Targets {
         if fresh && wanted.iter().all(|topic| self.topics.contains_key(*topic)) {
             return Ok(());
         }
-        let known = self.topics.keys().filter(|topic| !wanted.contains(topic));
+        // One that was not there is asked for again when somebody wants it.
+        let known = self
+            .topics
+            .iter()
+            .filter(|(topic, target)| target.is_ok() && !wanted.contains(topic))
+            .map(|(topic, _)| topic);
         let names: Vec<String> = wanted.iter().copied().chain(known).map(|name| name.to_string()).collect();
         let mut topics = HashMap::new();
-        for (name, found) in client.topics(&names).await? {
-            let target = match found {
-                Ok(info) => Ok(Target { info, bytes_max: bytes_max(client, &name).await? }),
-                Err(error) => Err(error),
-            };
-            topics.insert(name.into(), target);
+        let described = client.topics(&names).await?;
+        let present: Vec<&str> =
+            described.iter().filter(|(_, found)| found.is_ok()).map(|(name, _)| name.as_str()).collect();
+        let told = settings(client, &present, &[SIZE]).await?;
+        for (name, found) in described {
+            let bytes_max = bytes_max(told.get(&name));
+            topics.insert(name.into(), found.map(|info| Target { info, bytes_max }));
         }
         self.topics = topics;
         self.asked_at = Some(Instant::now());
@@ -110,12 +119,7 @@ impl Targets {
 }
 
 /// Where the right to read configs is missing, the default is taken: the target refuses what is too large, which is told.
-async fn bytes_max(client: &mut Client, topic: &str) -> Result<usize, WireError> {
-    let configs = match describe_configs(client, Resource::Topic, topic).await {
-        Ok(configs) => configs,
-        Err(error) if error.code().is_some() => return Ok(MESSAGE_BYTES_DEFAULT),
-        Err(error) => return Err(error),
-    };
-    let value = configs.get("max.message.bytes").and_then(|value| value.parse().ok());
-    Ok(value.unwrap_or(MESSAGE_BYTES_DEFAULT))
+fn bytes_max(told: Option<&Result<Settings, WireError>>) -> usize {
+    let size = told.and_then(|told| told.as_ref().ok()?.get(SIZE)?.value.parse().ok());
+    size.unwrap_or(MESSAGE_BYTES_DEFAULT)
 }

@@ -5,7 +5,7 @@
 
 use tokio::time::Instant;
 
-use crate::config::GroupConfig;
+use crate::config::{GroupConfig, Selection};
 use crate::limits::CONFIRM_MAX;
 use crate::wire::admin::{Configs, Mode, Resource, describe_configs, set_group_configs, share_progress};
 use crate::wire::backoff::Backoff;
@@ -90,7 +90,7 @@ pub fn wanted(group: &GroupConfig) -> Configs {
 }
 
 /// Brings the group's configs to what is wanted, before it reads `topics`. Where they are so already, no right to alter is needed.
-pub async fn prepare(client: &mut Client, group: &GroupConfig, topics: &[String]) -> Result<(), GroupError> {
+pub async fn prepare(client: &mut Client, group: &GroupConfig, topics: &Selection) -> Result<(), GroupError> {
     check_broker(&*client.anybody().await.map_err(GroupError::Cluster)?).map_err(GroupError::Unsupported)?;
     let wanted = wanted(group);
     let found = check_start(client, group, topics).await?;
@@ -125,7 +125,7 @@ pub async fn prepare(client: &mut Client, group: &GroupConfig, topics: &[String]
 }
 
 /// Reads the configs, and makes sure that the start position can still be set where it must be.
-async fn check_start(client: &mut Client, group: &GroupConfig, topics: &[String]) -> Result<Configs, GroupError> {
+async fn check_start(client: &mut Client, group: &GroupConfig, topics: &Selection) -> Result<Configs, GroupError> {
     // In this order: another worker that has begun meanwhile had set the configs before.
     let begun = begun(client, &group.id, topics).await.map_err(GroupError::Cluster)?;
     let start = Configs::from([(RESET.to_owned(), group.offset_reset.clone())]);
@@ -146,12 +146,12 @@ async fn check_start(client: &mut Client, group: &GroupConfig, topics: &[String]
 
 /// One of the partitions in which the group has begun, if there is any. A broker that leads one may keep its start position in memory
 /// only, so that what counts is whether the group knows the partition.
-async fn begun(client: &mut Client, group: &str, topics: &[String]) -> Result<Option<String>, WireError> {
+async fn begun(client: &mut Client, group: &str, topics: &Selection) -> Result<Option<String>, WireError> {
     let progress = match share_progress(client, group).await {
         Err(error) if error.code() == Some(Code::GroupIdNotFound) => return Ok(None),
         progress => progress?,
     };
-    let begun = progress.into_iter().find(|progress| topics.contains(&progress.topic));
+    let begun = progress.into_iter().find(|progress| topics.covers(&progress.topic));
     Ok(begun.map(|progress| format!("{}-{}", progress.topic, progress.partition)))
 }
 

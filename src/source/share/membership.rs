@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::health::Health;
 use crate::limits::LEAVE_MAX;
+use crate::source::catalog::Watched;
 use crate::source::share::session::Key;
 use crate::wire::backoff::Backoff;
 use crate::wire::client::CoordinatorKind;
@@ -30,7 +31,9 @@ pub struct Membership {
     client: Client,
     group: String,
     member: String,
-    topics: Vec<String>,
+    catalog: Watched,
+    /// What the coordinator was told to subscribe us to.
+    subscribed: Arc<[String]>,
     epoch: i32,
     assignment: watch::Sender<Assignment>,
     health: Health,
@@ -41,7 +44,7 @@ impl Membership {
     pub fn new(
         cluster: Arc<Cluster>,
         (group, member): (&str, &str),
-        topics: Vec<String>,
+        catalog: Watched,
         health: Health,
     ) -> (Self, watch::Receiver<Assignment>) {
         health.pending("share group", "has not joined yet");
@@ -50,7 +53,8 @@ impl Membership {
             client: Client::new(cluster),
             group: group.to_owned(),
             member: member.to_owned(),
-            topics,
+            catalog,
+            subscribed: [].into(),
             epoch: JOIN,
             assignment,
             health,
@@ -62,6 +66,14 @@ impl Membership {
     pub async fn run(mut self, mut leave: oneshot::Receiver<()>) {
         let mut backoff = Backoff::default();
         loop {
+            if self.epoch == JOIN && self.catalog.borrow_and_update().subscribed.is_empty() {
+                // Nobody may join without a topic.
+                self.health.pending("share group", "there is no topic to subscribe to yet");
+                tokio::select! {
+                    Ok(()) = self.catalog.changed() => continue,
+                    _ = &mut leave => return,
+                }
+            }
             let beat = self.beat();
             let pause = tokio::select! {
                 beaten = beat => match beaten {
@@ -76,6 +88,7 @@ impl Membership {
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                Ok(()) = self.catalog.changed() => {}
                 _ = &mut leave => break,
             }
         }
@@ -84,7 +97,9 @@ impl Membership {
 
     /// One heartbeat; returns the pause until the next.
     async fn beat(&mut self) -> Result<Duration, WireError> {
-        let topics = (self.epoch == JOIN).then_some(&self.topics[..]);
+        let names = self.catalog.borrow_and_update().subscribed.clone();
+        let is_news = self.epoch == JOIN || (self.epoch != LEAVE && names != self.subscribed);
+        let topics = is_news.then_some(&names[..]);
         let request = heartbeat(&self.group, &self.member, (self.epoch, topics));
         let connection = self.client.coordinator(CoordinatorKind::Group, &self.group).await?;
         let reply = connection.call(&request).await?;
@@ -93,6 +108,9 @@ impl Membership {
             return Err(connection.answered("ShareGroupHeartbeat", &format!("group {}", self.group), (code, message)));
         }
         self.epoch = reply.member_epoch;
+        if is_news {
+            self.subscribed = names;
+        }
         if let Some(assignment) = &reply.assignment {
             let partitions: BTreeSet<Key> = assigned(assignment).into_iter().collect();
             tracing::info!(group = self.group, epoch = self.epoch, partitions = partitions.len(), "assignment");

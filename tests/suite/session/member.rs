@@ -7,16 +7,17 @@ use std::time::Duration;
 use cluster::load::{Load, produce};
 use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
-use sharebridge::config::{ClusterConfig, GroupConfig};
+use sharebridge::config::{ClusterConfig, GroupConfig, Selection};
 use sharebridge::health::Health;
 use sharebridge::metrics::ClusterMetrics;
+use sharebridge::source::catalog::Catalog;
 use sharebridge::source::share::group::{GroupError, prepare};
 use sharebridge::source::share::membership::Membership;
 use sharebridge::source::share::session::{Key, ShareSession};
 use sharebridge::wire::admin::share_progress;
 use sharebridge::wire::share::{ShareAcknowledge, ShareFetch, SharePartitionRequest};
 use sharebridge::wire::{Client, Cluster, Code, Connection};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -37,6 +38,8 @@ pub(crate) struct Group {
     client: Client,
     /// Dropped, it lets the one member leave that has joined. Brokers serve a group that somebody has joined once.
     _leave: oneshot::Sender<()>,
+    /// What that member follows.
+    _catalog: watch::Sender<Arc<Catalog>>,
 }
 
 impl Group {
@@ -58,20 +61,22 @@ impl Group {
         let config =
             GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
         let mut client = Client::new(cluster.clone());
-        while let Err(error) = prepare(&mut client, &config, std::slice::from_ref(&topic)).await {
+        let selection = Selection { names: [topic.clone()].into(), ..Selection::default() };
+        while let Err(error) = prepare(&mut client, &config, &selection).await {
             // A fresh cluster first has to make its coordinators.
             assert!(matches!(error, GroupError::Cluster(_)), "{error}");
             tokio::time::sleep(FETCH_WAIT).await;
         }
         let member = unique("member");
+        let catalog = watch::Sender::new(Arc::new(Catalog { subscribed: [topic].into(), ..Catalog::default() }));
         let (membership, mut assignment) =
-            Membership::new(cluster.clone(), (&config.id, &member), vec![topic], Health::default());
+            Membership::new(cluster.clone(), (&config.id, &member), catalog.subscribe(), Health::default());
         let (leave, left) = oneshot::channel();
         tokio::spawn(membership.run(left));
         let is_whole = |keys: &Option<BTreeSet<Key>>| keys.as_ref().is_some_and(|k| k.len() == partitions as usize);
         let assigned = tokio::time::timeout(DEADLINE, assignment.wait_for(is_whole)).await;
         let keys = assigned.expect("the group assigns all partitions").unwrap().clone().unwrap();
-        Self { cluster, config, keys, client, _leave: leave }
+        Self { cluster, config, keys, client, _leave: leave, _catalog: catalog }
     }
 
     /// Another member, which fetches from all partitions.

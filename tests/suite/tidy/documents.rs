@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sharebridge::metrics::{CarveLabels, ClusterMetrics, FlowMetrics, PartitionLabels, registry};
+use sharebridge::metrics::{CarveLabels, ClusterMetrics, FlowMetrics, PartitionLabels, SkipLabels, registry};
 
 use super::{File, check, files, root};
 
@@ -53,6 +53,7 @@ fn metrics() -> BTreeSet<(String, String)> {
     ClusterMetrics::register(&mut registry, "primary");
     let labels = PartitionLabels { topic: "orders".to_owned(), partition: 0 };
     metrics.lag.get_or_create(&labels).set(1);
+    metrics.topics_skipped.get_or_create(&SkipLabels { reason: "internal".to_owned() }).set(1);
     metrics.carved.get_or_create(&CarveLabels { reason: "holes".to_owned() }).inc();
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

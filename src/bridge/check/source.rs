@@ -1,11 +1,14 @@
 //! What is looked at on the source: share groups, the flow's own group, and its topics.
 
-use super::{Finding, Verdict, is_forbidden, named, refusal};
+use super::{Finding, Verdict, refusal};
+use crate::bridge::compaction::some;
+use crate::bridge::discovery::Seen;
+use crate::bridge::discovery::judge::Skip;
 use crate::flow::Flow;
 use crate::limits::SHARE_STATE_BROKERS;
 use crate::source::share::group;
 use crate::source::share::rewritten;
-use crate::wire::admin::{Configs, Mode, Resource, configs_of_topics, describe_configs, set_group_configs};
+use crate::wire::admin::{Configs, Mode, Resource, describe_configs, set_group_configs};
 use crate::wire::client::TopicInfo;
 use crate::wire::probe::{Allowed, Operation, allowed, group_type, may_commit_offsets, may_join};
 use crate::wire::share::ShareFetch;
@@ -14,28 +17,18 @@ use crate::wire::{Client, Code, WireError};
 /// Kafka's topic with the state of share groups.
 const STATE_TOPIC: &str = "__share_group_state";
 
-/// A topic of the flow as the source has it.
-#[derive(Debug)]
-pub(super) struct SourceTopic {
-    pub(super) info: TopicInfo,
-    /// As far as they may be read.
-    pub(super) configs: Configs,
-}
-
-/// Looks at the source; returns the topics that exist, too.
-pub(super) async fn look(client: &mut Client, flow: &Flow) -> Result<(Vec<Finding>, Vec<SourceTopic>), WireError> {
+/// Looks at share groups as such, and at the flow's own.
+pub(super) async fn look(client: &mut Client, flow: &Flow) -> Result<Vec<Finding>, WireError> {
     let subject = "source share groups";
     let broker = client.anybody().await?;
     let mut findings = vec![];
     match group::check_broker(&broker).and_then(|()| broker.version_of::<ShareFetch>()) {
         Ok(version) => findings.push(Finding::new(subject, Verdict::Fine, format!("ShareFetch v{version}"))),
-        Err(error) => return Ok((vec![Finding::new(subject, Verdict::NotPermitted, error.to_string())], vec![])),
+        Err(error) => return Ok(vec![Finding::new(subject, Verdict::NotPermitted, error.to_string())]),
     }
     findings.push(state_topic(client).await?);
     findings.extend(share_group(client, flow).await?);
-    let (found, topics) = topics(client, flow).await?;
-    findings.extend(found);
-    Ok((findings, topics))
+    Ok(findings)
 }
 
 async fn state_topic(client: &mut Client) -> Result<Finding, WireError> {
@@ -116,41 +109,49 @@ async fn group_configs(client: &mut Client, flow: &Flow, found: &Configs) -> Res
     })
 }
 
-async fn topics(client: &mut Client, flow: &Flow) -> Result<(Vec<Finding>, Vec<SourceTopic>), WireError> {
-    let mut findings = vec![];
-    let mut infos = vec![];
-    for (name, topic) in client.topics(&flow.topics).await? {
-        let subject = format!("source topic {name}");
-        match topic {
-            Ok(info) => infos.push(info),
-            Err(error) if error.code() == Some(Code::UnknownTopicOrPartition) => {
-                let says = format!(
-                    "does not exist on cluster {}, or may not be described: it is waited for",
-                    client.cluster()
-                );
-                findings.push(Finding::new(subject, Verdict::Warning, says));
-            }
-            Err(error) => findings.extend(refusal(&subject, Err(error))?),
-        }
-    }
-    let names: Vec<String> = infos.iter().map(|info| info.name.clone()).collect();
+/// Looks at what the flow copies.
+pub(super) async fn topics(client: &mut Client, seen: &Seen) -> Result<Vec<Finding>, WireError> {
+    let mut findings = judge_topics(seen, client.cluster());
+    let names: Vec<String> = seen.sorted.copied.iter().map(|(topic, _)| topic.name.clone()).collect();
     let forbidden = forbidden(&allowed(client, &names).await?, Operation::Read);
     if !forbidden.is_empty() {
-        let says = format!("cluster {}: grant READ on the topics {}", client.cluster(), named(&forbidden));
+        let says = format!("cluster {}: grant READ on the topics {}", client.cluster(), some(&forbidden));
         findings.push(Finding::new("source topics", Verdict::NotPermitted, says));
     }
-    let mut topics = vec![];
-    for (info, configs) in infos.into_iter().zip(configs_of_topics(client, &names, &["max.message.bytes"]).await?) {
-        let configs = match configs {
-            Err(error) if is_forbidden(&error) => Configs::new(),
-            configs => configs?,
-        };
-        topics.push(SourceTopic { info, configs });
+    Ok(findings)
+}
+
+fn judge_topics(seen: &Seen, cluster: &str) -> Vec<Finding> {
+    let subject = "source topics";
+    let mut findings = vec![];
+    let copied = &seen.sorted.copied;
+    let partitions: usize = copied.iter().map(|(topic, _)| topic.leaders.len()).sum();
+    let verdict = if copied.is_empty() { Verdict::Warning } else { Verdict::Fine };
+    let says = format!("{} with {} to copy", count(copied.len(), "topic"), count(partitions, "partition"));
+    findings.push(Finding::new(subject, verdict, says));
+    for reason in Skip::ALL {
+        let skipped: Vec<&str> =
+            seen.chosen.skipped.iter().filter(|(_, skip)| **skip == reason).map(|(topic, _)| topic.as_str()).collect();
+        if !skipped.is_empty() {
+            findings.push(Finding::new(subject, Verdict::Note, format!("not {}: {reason}", some(&skipped))));
+        }
     }
-    let partitions: usize = topics.iter().map(|topic| topic.info.leaders.len()).sum();
-    let says = format!("{} with {}", count(topics.len(), "topic"), count(partitions, "partition"));
-    findings.push(Finding::new("source topics", Verdict::Fine, says));
-    Ok((findings, topics))
+    let topic = |name: &str, verdict, says: String| Finding::new(format!("source topic {name}"), verdict, says);
+    for (name, error) in &seen.sorted.missing {
+        findings.push(topic(name, Verdict::Warning, format!("{error}: it is waited for")));
+    }
+    for name in &seen.sorted.compacted {
+        let says = format!(
+            "is compacted on cluster {cluster}, and a share group keeps no order: set allow.unordered.compacted = true to accept that an              older value of a key may stay, or leave the topic out"
+        );
+        findings.push(topic(name, Verdict::Misconfigured, says));
+    }
+    for (name, error) in &seen.sorted.unknown {
+        let says =
+            format!("{error}; or set allow.unordered.compacted = true, so that nobody need know its cleanup.policy");
+        findings.push(topic(name, Verdict::NotPermitted, says));
+    }
+    findings
 }
 
 /// Topics on which an operation is not allowed.

@@ -6,10 +6,13 @@ use std::fmt;
 
 use tokio::time::Instant;
 
+use crate::bridge::discovery::Discovery;
 use crate::flow::Flow;
-use crate::limits::{NAMED_TOPICS_MAX, NOT_YET_MAX};
+use crate::health::Health;
+use crate::limits::NOT_YET_MAX;
+use crate::metrics::FlowMetrics;
 use crate::wire::backoff::Backoff;
-use crate::wire::{Client, Code, WireError};
+use crate::wire::{Client, WireError};
 
 mod ceiling;
 mod source;
@@ -76,8 +79,12 @@ impl fmt::Display for Finding {
 /// Errors: a cluster does not answer, or not yet.
 pub async fn check(flow: &Flow) -> Result<Vec<Finding>, WireError> {
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
-    let (mut findings, topics) = source::look(&mut source, flow).await?;
-    findings.extend(target::look(&mut target, flow, &topics).await?);
+    let mut findings = source::look(&mut source, flow).await?;
+    findings.push(target::transactions(&mut target, flow).await?);
+    let mut discovery = Discovery::new(flow.clone(), Health::default(), FlowMetrics::default());
+    let seen = discovery.look().await?;
+    findings.extend(source::topics(&mut source, &seen).await?);
+    findings.extend(target::topics(&mut target, &seen, &discovery.plan(&seen)).await?);
     findings.push(ceiling::look(&mut source, &mut target, flow).await?);
     Ok(findings)
 }
@@ -112,27 +119,10 @@ fn is_refusal(error: &WireError) -> bool {
     matches!(error, WireError::Unsupported { .. }) || error.code().is_some_and(|code| !code.is_retriable())
 }
 
-/// Whether an error says that a right is missing.
-fn is_forbidden(error: &WireError) -> bool {
-    let code = error.code();
-    matches!(
-        code,
-        Some(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed)
-    )
-}
-
-/// Some names, and how many more there are.
-fn named(names: &[String]) -> String {
-    let shown = names.iter().take(NAMED_TOPICS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED_TOPICS_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Code;
     use crate::wire::error::Place;
 
     fn answered(code: Code) -> WireError {
@@ -148,12 +138,5 @@ mod tests {
         let found = found.expect("a refusal is found");
         assert_eq!(found.verdict, Verdict::NotPermitted);
         assert!(found.says.contains("grant WRITE on the transactional id"), "{}", found.says);
-    }
-
-    #[test]
-    fn many_names_are_counted() {
-        let names: Vec<String> = (0..NAMED_TOPICS_MAX + 2).map(|number| format!("t{number}")).collect();
-        assert!(named(&names).starts_with("t0, t1, ") && named(&names).ends_with(" and 2 more"));
-        assert_eq!(named(&names[..1]), "t0");
     }
 }

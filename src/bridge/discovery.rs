@@ -1,0 +1,186 @@
+//! The one look at a flow's topics: what is new at the source, what the target lacks, who may acquire from what.
+//!
+//! Each round looks at both clusters, judges (`judge`, `sync`, `change`: pure), changes the target (`apply`), and publishes a
+//! [`Catalog`], which lanes, members and the observer follow. A topic or partition is published only when the target has it: so
+//! it is there before the first record for it is acquired.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::bridge::compaction::{Compacted, POLICY};
+use crate::flow::Flow;
+use crate::health::Health;
+use crate::metrics::FlowMetrics;
+use crate::source::catalog::Catalog;
+use crate::wire::admin::Mode;
+use crate::wire::backoff::Backoff;
+use crate::wire::client::TopicInfo;
+use crate::wire::topics::settings;
+use crate::wire::{Client, WireError};
+
+pub mod admit;
+pub mod apply;
+pub mod change;
+pub mod judge;
+pub mod look;
+pub mod plan;
+pub mod sync;
+mod tell;
+
+use admit::{Outcome, admit};
+use apply::apply;
+use change::Change;
+use judge::{Chosen, Sorted};
+use look::Target;
+use plan::{Bases, Plan};
+use tell::{Round, Teller};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Discovery {
+    flow: Flow,
+    source: Client,
+    target: Client,
+    published: watch::Sender<Arc<Catalog>>,
+    bases: Bases,
+    teller: Teller,
+}
+
+/// What one look at the source has found.
+#[derive(Debug)]
+pub struct Seen {
+    /// By their names.
+    pub chosen: Chosen,
+    /// By their configs.
+    pub sorted: Sorted,
+    /// What the target said, before the source told its configs.
+    pub targets: Result<HashMap<String, Target>, WireError>,
+}
+
+impl Discovery {
+    /// A discovery that has not looked yet.
+    pub fn new(flow: Flow, health: Health, metrics: FlowMetrics) -> Self {
+        Self {
+            source: Client::new(flow.source.clone()),
+            target: Client::new(flow.sink.clone()),
+            published: watch::Sender::new(Arc::default()),
+            bases: Bases::default(),
+            teller: Teller::new(flow.clone(), health, metrics),
+            flow,
+        }
+    }
+
+    /// Where catalogs appear.
+    pub fn watch(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.published.subscribe()
+    }
+
+    /// Looks until the source answers. Nothing is changed or published by it.
+    ///
+    /// Errors: a compacted topic is named, and the flow does not allow that.
+    pub async fn check(&mut self) -> Result<(), Compacted> {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.look().await {
+                Ok(seen) if seen.sorted.compacted.is_empty() => break,
+                Ok(seen) => return Err(Compacted::new(&self.flow, &seen.sorted.compacted)),
+                Err(error) => self.teller.health().trouble("policies", error),
+            }
+            tokio::time::sleep(backoff.pause()).await;
+        }
+        self.teller.health().well("policies");
+        Ok(())
+    }
+
+    /// Goes round until both clusters have answered.
+    pub async fn begin(&mut self) {
+        let mut backoff = Backoff::default();
+        while let Err(error) = self.go_round().await {
+            self.teller.health().trouble("topics", error);
+            tokio::time::sleep(backoff.pause()).await;
+        }
+        self.teller.health().well("topics");
+    }
+
+    /// Goes round from time to time. Never ends.
+    pub async fn run(mut self) {
+        let mut backoff = Backoff::default();
+        let mut pause = self.flow.topics_refresh;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = match self.go_round().await {
+                Ok(()) => {
+                    backoff.reset();
+                    self.flow.topics_refresh
+                }
+                Err(error) => {
+                    // The lanes tell when a cluster is out of reach.
+                    tracing::debug!(flow = self.flow.name, %error, "topics not compared");
+                    backoff.pause().min(self.flow.topics_refresh)
+                }
+            };
+        }
+    }
+
+    /// What the target needs for what was seen.
+    pub fn plan(&self, seen: &Seen) -> Plan {
+        let nothing = HashMap::new();
+        let known = seen.targets.as_ref().unwrap_or(&nothing);
+        self.bases.plan(&self.flow.target_topics, &seen.sorted.copied, known)
+    }
+
+    async fn go_round(&mut self) -> Result<(), WireError> {
+        let seen = self.look().await?;
+        let mut plan = self.plan(&seen);
+        let Seen { chosen, sorted, targets } = seen;
+        let nothing = HashMap::new();
+        let known = targets.as_ref().unwrap_or(&nothing);
+        let outcomes = apply(&mut self.target, &plan.changes, Mode::Apply).await;
+        let changes = plan.changes.clone();
+        let failed: Vec<(&Change, WireError)> =
+            changes.iter().zip(outcomes).filter_map(|(change, outcome)| Some((change, outcome.err()?))).collect();
+        self.bases.learn(&mut plan, &failed);
+        let before = self.published.borrow().clone();
+        let outcome = Outcome { targets: known, changes: &changes, failed: &failed };
+        let admitted = admit(sorted.copied.iter().map(|(topic, _)| topic), &outcome, &before.admitted);
+        let round = Round {
+            chosen: &chosen,
+            sorted: &sorted,
+            plan: &plan,
+            failed: &failed,
+            targets: &targets,
+            admitted: &admitted,
+        };
+        self.teller.tell(&round);
+        self.publish(chosen, admitted);
+        targets.map(drop)
+    }
+
+    /// Ids first, configs second: a topic that is deleted and created again in between has an id that is not admitted yet. The target
+    /// first, the source second: what another worker has brought over meanwhile is then seen at the source, too.
+    pub async fn look(&mut self) -> Result<Seen, WireError> {
+        let listed = look::list(&mut self.source, &self.flow.topics).await?;
+        let mut chosen = judge::choose(&self.flow.topics, listed);
+        let existing = chosen.wanted.iter().filter(|(_, wanted)| wanted.found.is_ok());
+        let names: Vec<String> = existing.map(|(name, _)| name.clone()).collect();
+        let copied: Vec<&'static str> = self.flow.target_topics.copied().map(|(name, _)| name).collect();
+        let synced: &[&'static str] = if self.flow.target_topics.sync { &copied } else { &[] };
+        let targets = look::targets(&mut self.target, &names, synced).await;
+        let asked: Vec<&'static str> = copied.iter().copied().filter(|name| *name != POLICY).chain([POLICY]).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let told = settings(&mut self.source, &names, &asked).await?;
+        let sorted = judge::sort(&mut chosen, told, self.flow.allow_unordered_compacted);
+        Ok(Seen { chosen, sorted, targets })
+    }
+
+    fn publish(&self, chosen: Chosen, admitted: BTreeMap<Uuid, i32>) {
+        let subscribed: Arc<[String]> = chosen.wanted.keys().cloned().collect();
+        let topics = chosen.wanted.into_values().filter_map(|wanted| wanted.found.ok());
+        let topics: BTreeMap<Uuid, TopicInfo> = topics.map(|topic| (topic.id, topic)).collect();
+        let found = Arc::new(Catalog { subscribed, topics, admitted, endpoints: self.source.endpoints() });
+        self.published.send_if_modified(|known| std::mem::replace(known, found.clone()) != found);
+    }
+}
