@@ -32,6 +32,12 @@ pub const ANSWER_DIVISOR: u32 = 4;
 /// A write that takes less than this fraction of its time makes the next transaction larger.
 pub const QUICK_DIVISOR: u32 = 3;
 
+/// Pause before the coordinator is asked again while it completes the transaction before: its markers take some milliseconds.
+pub const COMPLETION_RETRY: Duration = Duration::from_millis(20);
+
+/// While transactions are of version 1, the cluster is asked for its version again after this.
+pub const FEATURES_EVERY: Duration = Duration::from_secs(5);
+
 /// Record batch bytes in one Produce request, unless its first batch alone is larger. Brokers refuse frames over 100 MiB (`socket.request.max.bytes`).
 pub const PRODUCE_BYTES_MAX: usize = 8 << 20;
 

@@ -1,7 +1,8 @@
 //! The Kafka sink: a transactional producer whose unit of retry is the whole transaction.
 //!
-//! Transactions version 2 (KIP-890): partition leaders add themselves to the transaction, and each EndTxn raises the epoch. So
-//! after any doubt about a batch the transaction is aborted, and a late batch of it is refused by its epoch.
+//! After any doubt about a batch the transaction is aborted, and nothing more is written before the producer has its next epoch: a
+//! late batch is refused by its old one. Under transactions version 2 (KIP-890) each EndTxn raises the epoch. Under version 1 it stays
+//! over many transactions, and sequences go on in it; after an abort it is raised by an InitProducerId (KIP-360).
 //!
 //! With one hole: a batch that lay in the socket of a broker that was frozen can be appended when it wakes up, without its partition
 //! being part of the transaction that is aborted then (tried on 4.4.0: no abort marker followed it). The next commit of the same
@@ -12,18 +13,21 @@
 //! leads and calls the transaction complete (tried on 4.4.0): what was committed stays hidden there until the next marker of the same
 //! producer, which must not be an abort.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{METADATA_AGE_MAX, WRITE_DIVISOR};
+use tokio::time::Instant;
+
+use crate::limits::{COMPLETION_RETRY, FEATURES_EVERY, METADATA_AGE_MAX, WRITE_DIVISOR};
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::CoordinatorKind;
 use crate::wire::error::code_of;
-use crate::wire::transaction::{Producer, end_txn, init_producer_id};
+use crate::wire::transaction::{Producer, TransactionVersion, end_txn, init_producer_id};
 use crate::wire::{Client, Cluster, Code, Connection, WireError};
 
+mod enlist;
 pub mod identity;
 pub mod keeper;
 pub mod pack;
@@ -43,7 +47,13 @@ pub struct KafkaSink {
     coordination: Client,
     transactional_id: String,
     timeout: Duration,
+    /// Changes with the producer's epoch only.
+    version: TransactionVersion,
+    /// When the cluster has told its version.
+    version_at: Instant,
     producer: Producer,
+    /// The next sequence number of each topic partition that was written in this epoch; all others start at 0.
+    sequences: HashMap<TopicPartition, i32>,
     state: State,
     /// Topic partitions to which a batch may be on its way of which nothing is known.
     doubted: BTreeSet<TopicPartition>,
@@ -57,7 +67,7 @@ pub struct KafkaSink {
 enum State {
     /// The producer must be asked for, or asked for its next epoch: something is in doubt.
     Doubtful,
-    /// No transaction is open; all sequences start at 0.
+    /// No transaction is open, and of none in this epoch is anything in doubt.
     Ready,
     /// Something may have been written.
     Open,
@@ -73,7 +83,10 @@ impl KafkaSink {
             coordination: Client::new(cluster),
             transactional_id,
             timeout,
+            version: TransactionVersion::Two,
+            version_at: Instant::now(),
             producer: Producer::NOBODY,
+            sequences: HashMap::new(),
             state: State::Doubtful,
             doubted: BTreeSet::new(),
             throttled: BTreeSet::new(),
@@ -81,12 +94,25 @@ impl KafkaSink {
         }
     }
 
+    /// Takes the producer's next epoch. While its last transaction is still being completed, it asks again for as long as a write takes.
     async fn init(&mut self) -> Result<(), WireError> {
+        let deadline = Instant::now() + self.write_max();
+        loop {
+            match self.try_init().await {
+                Err(error) if error.code() == Some(Code::ConcurrentTransactions) && Instant::now() < deadline => {
+                    tokio::time::sleep(COMPLETION_RETRY).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// One InitProducerId; adopts with the epoch the version of transactions that the cluster has by now.
+    async fn try_init(&mut self) -> Result<(), WireError> {
         let timeout_ms = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
         let request = init_producer_id(&self.transactional_id, timeout_ms, self.producer);
         let connection = self.coordinator().await?;
-        // Transactions version 2 is what makes an abort safe against batches that arrive late.
-        connection.require("transaction.version", 2).inspect_err(|_| self.coordination.disconnect())?;
+        let version = TransactionVersion::of(connection.feature(TransactionVersion::FEATURE).await?);
         let reply = connection.call(&request).await?;
         if let Some(code) = code_of(reply.error_code) {
             if matches!(code, Code::ProducerFenced | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping) {
@@ -95,26 +121,47 @@ impl KafkaSink {
             }
             return Err(connection.answered("InitProducerId", &self.transactional_id, (code, None)));
         }
-        self.producer = Producer { id: reply.producer_id.0, epoch: reply.producer_epoch };
-        self.state = State::Ready;
+        self.adopt(Producer { id: reply.producer_id.0, epoch: reply.producer_epoch });
+        if self.version != version {
+            tracing::info!(id = self.transactional_id, from = %self.version, to = %version, "transactions of another version from now on");
+        }
+        (self.version, self.version_at) = (version, Instant::now());
         Ok(())
+    }
+
+    /// A new epoch: all sequences begin anew.
+    fn adopt(&mut self, producer: Producer) {
+        self.producer = producer;
+        self.sequences.clear();
+        self.state = State::Ready;
+    }
+
+    /// Whether version 1 is spoken and the cluster may have been raised meanwhile.
+    async fn is_outdated(&mut self) -> Result<bool, WireError> {
+        if self.version == TransactionVersion::Two || self.version_at.elapsed() < FEATURES_EVERY {
+            return Ok(false);
+        }
+        let level = self.coordinator().await?.feature(TransactionVersion::FEATURE).await?;
+        self.version_at = Instant::now();
+        Ok(TransactionVersion::of(level) != self.version)
     }
 
     /// One EndTxn; adopts the producer of the next transaction.
     async fn end(&mut self, commit: bool) -> Result<(), WireError> {
         let request = end_txn(&self.transactional_id, self.producer, commit);
         let connection = self.coordinator().await?;
-        let reply = connection.call(&request).await?;
+        let reply = connection.call_in(self.version.end_txn(), &request).await?;
         if let Some(code) = code_of(reply.error_code) {
             let what = if commit { "commit" } else { "abort" };
             return Err(connection.answered("EndTxn", what, (code, None)));
         }
         let next = Producer { id: reply.producer_id.0, epoch: reply.producer_epoch };
-        // Sequences start at 0 only under a new epoch: under the old one, leaders would take new batches for repeated ones.
-        let is_new = next.id >= 0 && next != self.producer;
-        self.state = if is_new { State::Ready } else { State::Doubtful };
-        if is_new {
-            self.producer = next;
+        match self.version {
+            // All of it was answered: the next transaction goes on in this epoch. After an abort something may be on its way.
+            TransactionVersion::One => self.state = if commit { State::Ready } else { State::Doubtful },
+            TransactionVersion::Two if next.id >= 0 && next != self.producer => self.adopt(next),
+            // Under the old epoch, leaders would take new batches for repeated ones.
+            TransactionVersion::Two => self.state = State::Doubtful,
         }
         Ok(())
     }
@@ -128,11 +175,11 @@ impl KafkaSink {
         self.state = State::Open;
         self.produce(batches).await?;
         self.end(false).await?;
-        if self.state != State::Ready {
-            self.init().await?;
-        }
         for parcel in parcels {
             self.doubted.remove(&parcel.at);
+        }
+        if self.state != State::Ready {
+            self.init().await?;
         }
         Ok(())
     }
@@ -160,6 +207,9 @@ fn is_decided_otherwise(error: &WireError) -> bool {
 
 impl Sink for KafkaSink {
     async fn open(&mut self) -> Result<(), SinkError> {
+        if self.state == State::Ready && self.is_outdated().await? {
+            self.state = State::Doubtful;
+        }
         if self.state != State::Ready {
             self.init().await.inspect_err(|_| self.coordination.forget_coordinators())?;
         }

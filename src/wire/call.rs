@@ -1,5 +1,7 @@
 //! One request and its reply: how both are written, in which versions.
 
+use std::ops::RangeInclusive;
+
 use bytes::{Buf, Bytes};
 use kafka_protocol::messages::RequestHeader;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
@@ -31,6 +33,13 @@ pub struct Api {
     pub min: i16,
     /// Highest version that we speak.
     pub max: i16,
+}
+
+impl Api {
+    /// The same in fewer versions: those that mean what the caller wants to say.
+    pub fn within(self, versions: RangeInclusive<i16>) -> Self {
+        Self { min: self.min.max(*versions.start()), max: self.max.min(*versions.end()), ..self }
+    }
 }
 
 /// The part of a request header that differs from call to call.
@@ -124,6 +133,7 @@ const fn name_of(key: i16) -> &'static str {
         19 => "CreateTopics",
         22 => "InitProducerId",
         23 => "OffsetForLeaderEpoch",
+        24 => "AddPartitionsToTxn",
         26 => "EndTxn",
         32 => "DescribeConfigs",
         37 => "CreatePartitions",

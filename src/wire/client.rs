@@ -145,11 +145,6 @@ impl Client {
         self.coordinators.clear();
     }
 
-    /// Connects anew before the next request: a broker tells its features once for each connection.
-    pub fn disconnect(&mut self) {
-        self.connections.clear();
-    }
-
     async fn find_coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
         let request = FindCoordinatorRequest::default()
             .with_key_type(kind as i8)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::limits::{BROKER_WORDS_CHARS_MAX, FRAME_BYTES_MAX, READ_BUFFER_BYTES, REQUESTS_IN_FLIGHT_MAX, THROTTLE_MAX};
 use crate::metrics::ClusterMetrics;
-use crate::wire::call::{Answer, Call, Head};
+use crate::wire::call::{Answer, Api, Call, Head};
 use crate::wire::cluster::Cluster;
 use crate::wire::codec::Frame;
 use crate::wire::error::{Place, WireError, code_of};
@@ -118,22 +119,41 @@ impl Connection {
         self.send(call).await?.reply(self.request_timeout).await
     }
 
+    /// The same in some versions only, where a version says something by itself.
+    pub async fn call_in<C: Call>(&self, versions: RangeInclusive<i16>, call: &C) -> Result<C::Reply, WireError> {
+        self.send_in(versions, call).await?.reply(self.request_timeout).await
+    }
+
     /// Sends a request; the reply can be waited for later, so that several are in flight.
     pub async fn send<C: Call>(&self, call: &C) -> Result<Pending<C>, WireError> {
-        self.send_as(call, self.version_of::<C>()?).await
+        self.send_as(call, self.agree(C::API)?).await
+    }
+
+    /// The same in some versions only.
+    pub async fn send_in<C: Call>(&self, versions: RangeInclusive<i16>, call: &C) -> Result<Pending<C>, WireError> {
+        self.send_as(call, self.agree(C::API.within(versions))?).await
     }
 
     /// The version in which a call would be sent here.
     ///
     /// Errors: `Unsupported` where broker and bridge have none in common.
     pub fn version_of<C: Call>(&self) -> Result<i16, WireError> {
-        self.versions.agree(C::API).ok_or_else(|| WireError::Unsupported {
+        self.agree(C::API)
+    }
+
+    fn agree(&self, api: Api) -> Result<i16, WireError> {
+        self.versions.agree(api).ok_or_else(|| WireError::Unsupported {
             place: self.place.clone(),
-            api: C::API.name,
-            ours: format!("{}-{}", C::API.min, C::API.max),
-            theirs: self.versions.offered(C::API),
+            api: api.name,
+            ours: format!("{}-{}", api.min, api.max),
+            theirs: self.versions.offered(api),
             remedy: "see the table of supported brokers in OPERATIONS.md".to_owned(),
         })
+    }
+
+    /// Level of a finalized feature as it is now: it may have been raised since we connected. 0 where the cluster lacks it.
+    pub async fn feature(&self, name: &str) -> Result<i16, WireError> {
+        Ok(Versions::new(&self.ask_versions().await?).feature(name))
     }
 
     /// Makes sure that the cluster has raised a feature to `level`, as far as it was when we connected.

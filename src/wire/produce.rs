@@ -1,7 +1,7 @@
-//! Produce v12 and v13, encoded here so that record batches leave from where they lie.
+//! Produce v11 to v13, encoded here so that record batches leave from where they lie.
 //!
-//! From version 12 on the partition leader itself adds the partition to the transaction (KIP-890): the version is the switch.
-//! Version 13 names topics by id, so that a topic that was deleted and created again is never written by mistake.
+//! From version 12 on the partition leader itself adds the partition to the transaction (KIP-890): the version is the switch, see
+//! [`TransactionVersion`](crate::wire::transaction::TransactionVersion). Version 13 names topics by id, so that a topic that was deleted and created again is never written by mistake.
 
 use bytes::{BufMut, Bytes};
 use uuid::Uuid;
@@ -75,7 +75,7 @@ pub struct Produced {
 
 impl Call for Produce {
     type Reply = ProduceReply;
-    const API: Api = Api { key: 0, name: "Produce", min: 12, max: 13 };
+    const API: Api = Api { key: 0, name: "Produce", min: 11, max: 13 };
 
     fn encode(&self, head: &Head<'_>, frame: &mut Frame) -> Result<(), String> {
         put_flexible_header(Self::API, head, frame)?;
@@ -175,7 +175,7 @@ mod tests {
             payload: Bytes::from(vec![2; 2000]),
         };
         let request = Produce { transactional_id: "tx".into(), timeout_ms: 9, batches: vec![batch.clone(), batch] };
-        for version in [12, 13] {
+        for version in 11..=13 {
             let mut frame = Frame::default();
             request.encode(&Head { version, correlation: 5, client_id: "c" }, &mut frame).unwrap();
             let mut outgoing = frame.finish();
@@ -189,7 +189,7 @@ mod tests {
             let topic = &decoded.topic_data[1];
             assert_eq!(
                 (topic.name.as_str(), topic.topic_id),
-                if version == 12 { ("orders", Uuid::nil()) } else { ("", id) }
+                if version < TOPIC_IDS_SINCE { ("orders", Uuid::nil()) } else { ("", id) }
             );
             let records = topic.partition_data[0].records.as_ref().unwrap();
             assert_eq!((topic.partition_data[0].index, records.len()), (3, 2061));

@@ -5,7 +5,7 @@ use crate::wire::error::Code;
 /// The operation that must be allowed, and on what; `None` where the code is not about rights.
 pub fn missing(api: &str, code: Code) -> Option<&'static str> {
     match (code, api) {
-        (Code::TopicAuthorizationFailed, "Produce") => Some("WRITE on the topic"),
+        (Code::TopicAuthorizationFailed, "Produce" | "AddPartitionsToTxn") => Some("WRITE on the topic"),
         (Code::TopicAuthorizationFailed, "ShareFetch" | "ShareAcknowledge" | "Fetch" | "OffsetCommit") => {
             Some("READ on the topic")
         }
@@ -21,7 +21,7 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
         (Code::GroupAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the group"),
         (Code::GroupAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the group"),
         (Code::GroupAuthorizationFailed, _) => Some("DESCRIBE on the group"),
-        (Code::TransactionalIdAuthorizationFailed, "Produce" | "InitProducerId" | "EndTxn") => {
+        (Code::TransactionalIdAuthorizationFailed, "Produce" | "InitProducerId" | "AddPartitionsToTxn" | "EndTxn") => {
             Some("WRITE on the transactional id")
         }
         (Code::TransactionalIdAuthorizationFailed, _) => Some("DESCRIBE on the transactional id"),

@@ -1,4 +1,4 @@
-//! A cluster that was upgraded and whose features were not.
+//! A cluster that was upgraded and whose features were not: the source waits for an administrator, the target is written all the same.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,9 @@ use cluster::load::{Load, produce};
 use cluster::{Cluster, Spec, pair, unique};
 
 use crate::bridge::{Flow, await_all, commands, obey};
+use crate::flow::segment::producers;
 use crate::refusal::end_of;
+use crate::stream::{Stream, await_range, write};
 
 const RECORDS: u64 = 1_000;
 
@@ -39,16 +41,54 @@ fn a_source_without_share_groups_ends_with_the_command_that_raises_them() {
     assert_eq!(await_all(target, &topic, RECORDS).duplicates, 0);
 }
 
+/// Writes a round of records and waits for all so far, of which none may come twice.
+fn copy_round((source, target): (&Cluster, &Cluster), topic: &str, round: u64) {
+    write(source, topic, round * RECORDS..(round + 1) * RECORDS);
+    assert_eq!(await_all(target, topic, (round + 1) * RECORDS).duplicates, 0);
+}
+
 #[test]
-fn a_target_with_old_transactions_is_waited_for_until_they_are_raised() {
+fn a_target_with_old_transactions_is_written_in_them_until_they_are_raised() {
     let (source, target) = (&pair().source, upgraded());
     let topic = topic(source, "old");
-    let worker = Flow::between((source, target), &[&topic]).start();
-    let line = worker.await_trouble(&["target", "dr", "transaction.version"]);
-    println!("{line}");
-    assert_eq!(worker.metric("sink_record_acquire_total"), 0);
+    let flow = Flow::between((source, target), &[&topic])
+        .patient()
+        .with("flows.f.lanes.count = 1")
+        .with("clusters.dr.request.timeout.ms = 1000");
+    let mut worker = flow.start();
+    (1..4).for_each(|round| copy_round((source, target), &topic, round));
+    // Sequences go on from one transaction to the next.
+    assert_eq!(producers(target, &topic, 0).len(), 1);
+    assert!(worker.metric("transaction_commit_total") > 2);
 
-    commands(&line).into_iter().for_each(|command| obey(target, command));
-    assert_eq!(await_all(target, &topic, RECORDS).duplicates, 0);
+    // Doubt: the target freezes under load. Only a new epoch ends it.
+    let stream = Stream::start(source, &topic, 4 * RECORDS);
+    await_range(target, &topic, 4 * RECORDS..4 * RECORDS + 1);
+    target.suspend().unwrap();
+    println!("{}", worker.await_trouble(&["dr"]));
+    target.resume().unwrap();
+    let end = stream.end();
+    assert_eq!(await_all(target, &topic, end).duplicates, 0);
+    assert!(producers(target, &topic, 0).len() > 1);
+    assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
+
+    // A death under load, then the raise.
+    let stream = Stream::start(source, &topic, end);
+    await_range(target, &topic, end..end + 1);
+    worker.process.kill().unwrap();
+    let worker = flow.start();
+    worker.await_metric("sink_record_send_total", 1);
+    let raise = ["upgrade", "--feature", "transaction.version=2"];
+    target.tool("org.apache.kafka.tools.FeatureCommand", &raise).unwrap();
+    worker.await_log("\"to\":\"2\"");
+    let end = stream.end();
+    println!("{:?} of {end}", await_all(target, &topic, end));
+
+    let before = producers(target, &topic, 0).len();
+    (0..3).for_each(|round| {
+        write(source, &topic, end + round * RECORDS..end + (round + 1) * RECORDS);
+        await_range(target, &topic, end..end + (round + 1) * RECORDS);
+    });
+    assert!(producers(target, &topic, 0).len() >= before + 3, "an epoch for each transaction");
     worker.await_ready();
 }

@@ -14,6 +14,7 @@ use crate::sink::kafka::identity::prefix;
 use crate::wire::admin::Mode;
 use crate::wire::probe::{Operation, allowed, may_write_transactions};
 use crate::wire::topics::{Settings, settings};
+use crate::wire::transaction::TransactionVersion;
 use crate::wire::{Client, WireError};
 
 /// Configs of a topic that matter to what is copied into it.
@@ -105,12 +106,10 @@ async fn configs(client: &mut Client, seen: &Seen, existing: &[&str]) -> Result<
 /// Looks at transactions: their version, and whether they may be written.
 pub(super) async fn transactions(client: &mut Client, flow: &Flow) -> Result<Finding, WireError> {
     let subject = "target transactions";
-    let version = client.anybody().await?.require("transaction.version", 2);
-    if let Some(finding) = refusal(subject, version)? {
-        return Ok(finding);
-    }
+    let level = client.anybody().await?.feature(TransactionVersion::FEATURE).await?;
+    let version = TransactionVersion::of(level);
     let answer = may_write_transactions(client, &format!("{}check", prefix(&flow.name))).await;
-    let fine = || Finding::new(subject, Verdict::Fine, format!("version 2, under {}*", prefix(&flow.name)));
+    let fine = || Finding::new(subject, Verdict::Fine, format!("version {version}, under {}*", prefix(&flow.name)));
     Ok(refusal(subject, answer)?.unwrap_or_else(fine))
 }
 

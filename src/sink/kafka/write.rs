@@ -1,6 +1,7 @@
 //! Writing: pack, stamp, and send to all leaders at once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -17,13 +18,15 @@ use crate::wire::connection::Pending;
 use crate::wire::error::Place;
 use crate::wire::leaders::Endpoint;
 use crate::wire::produce::{Produce, ProduceBatch, Produced};
+use crate::wire::transaction::TransactionVersion;
 use crate::wire::{Code, Connection, WireError};
 
 /// Batches by leader.
 type Orders = BTreeMap<i32, Queues>;
 
 impl KafkaSink {
-    /// Packs parcels and stamps their batches with our producer and its sequence numbers, which start at 0 in each transaction.
+    /// Packs parcels and stamps their batches with our producer and its sequence numbers. Nothing is packed twice in an epoch, unless it
+    /// was not sent.
     pub(super) fn pack(&mut self, parcels: &[Parcel]) -> Result<(Vec<Written>, Orders), SinkError> {
         let results = parcels.iter().map(|parcel| {
             let destination = self.targets.destination(&parcel.at, &self.client);
@@ -31,15 +34,16 @@ impl KafkaSink {
             (parcel.at.clone(), packed)
         });
         let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
-        let (mut written, mut orders, mut sequences) = (vec![], Orders::new(), HashMap::new());
+        let (mut written, mut orders) = (vec![], Orders::new());
         for (parcel, (to, packed)) in parcels.iter().zip(packed) {
-            let sequence = sequences.entry(parcel.at.clone()).or_insert(0);
+            let mut sequence = self.sequences.get(&parcel.at).copied().unwrap_or(0);
             let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
             for batch in &packed.batches {
                 let queue = orders.entry(to.leader).or_default().entry(parcel.at.clone()).or_default();
-                queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, *sequence)));
-                *sequence = next_sequence(*sequence, batch.record_count());
+                queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, sequence)));
+                sequence = next_sequence(sequence, batch.record_count());
             }
+            self.sequences.insert(parcel.at.clone(), sequence);
             written.push(Written { held: packed.held, offsets: packed.offsets, bytes, carved: packed.carved });
         }
         Ok((written, orders))
@@ -66,10 +70,14 @@ impl KafkaSink {
     /// sent to it.
     pub(super) async fn produce(&mut self, orders: Orders) -> Result<(), SinkError> {
         let reached = self.reach(orders).await?;
-        // The transaction begins with the first batch.
+        // The transaction begins with the first batch, or with its enlistment.
         let (begun, within) = (Instant::now(), self.write_max());
+        if self.version == TransactionVersion::One {
+            self.enlist(reached.iter().flat_map(|(_, partitions)| partitions.keys()), begun + within).await?;
+        }
         let terms = Terms {
             transactional_id: self.transactional_id.clone(),
+            versions: self.version.produce(),
             in_flight_max: PRODUCE_IN_FLIGHT_MAX,
             send_until: begun + within - within / ANSWER_DIVISOR,
             answer_until: begun + within,
@@ -169,6 +177,8 @@ struct Refusal {
 #[derive(Clone)]
 struct Terms {
     transactional_id: String,
+    /// Of Produce.
+    versions: RangeInclusive<i16>,
     in_flight_max: usize,
     send_until: Instant,
     answer_until: Instant,
@@ -186,7 +196,7 @@ struct Sent {
 /// Errors: something that was sent is not answered.
 async fn send_all(
     connection: &Connection,
-    Terms { transactional_id, in_flight_max, send_until, answer_until }: Terms,
+    Terms { transactional_id, versions, in_flight_max, send_until, answer_until }: Terms,
     requests: Vec<Vec<ProduceBatch>>,
 ) -> Result<Sent, WireError> {
     let left = || answer_until.saturating_duration_since(Instant::now());
@@ -199,7 +209,7 @@ async fn send_all(
         let next = if goes_on { requests.next() } else { None };
         if let Some(batches) = next {
             let request = Produce { transactional_id: transactional_id.clone(), timeout_ms, batches };
-            match tokio::time::timeout_at(send_until, connection.send(&request)).await {
+            match tokio::time::timeout_at(send_until, connection.send_in(versions.clone(), &request)).await {
                 Ok(sent) => in_flight.push_back((request.batches.len(), sent?)),
                 // Throttled, or cut off in the middle of a frame: in both cases the broker has no such request.
                 Err(_) => unsent += 1,

@@ -1,5 +1,6 @@
 //! Record batches as they lie in a broker's log: what no client shows.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cluster::Cluster;
@@ -28,6 +29,13 @@ pub(crate) fn batches(cluster: &Cluster, topic: &str, partition: i32) -> Vec<Bat
     let mut batches: Vec<Batch> = split(&log).filter_map(parse).collect();
     batches.sort();
     batches
+}
+
+/// Producer ids and epochs that have written to a partition's first segment, transaction markers aside.
+pub(crate) fn producers(cluster: &Cluster, topic: &str, partition: i32) -> BTreeSet<(i64, i16)> {
+    let log = std::fs::read(path(cluster, topic, partition)).unwrap();
+    let batches = split(&log).filter(|batch| !is_control(batch));
+    batches.map(|batch| (i64::from_be_bytes(field(batch, 43)), i16::from_be_bytes(field(batch, 51)))).collect()
 }
 
 /// The file of a partition's first segment.
@@ -73,15 +81,21 @@ pub(crate) fn flip(cluster: &Cluster, topic: &str, (number, byte): (usize, Byte)
 }
 
 fn parse(batch: &[u8]) -> Option<Batch> {
-    let attributes = u16::from_be_bytes(field(batch, 21));
-    let is_control = attributes & 0x20 != 0;
-    (!is_control).then(|| Batch {
-        codec: attributes & 0x7,
+    (!is_control(batch)).then(|| Batch {
+        codec: attributes(batch) & 0x7,
         base_timestamp: i64::from_be_bytes(field(batch, 27)),
         max_timestamp: i64::from_be_bytes(field(batch, 35)),
         record_count: i32::from_be_bytes(field(batch, 57)),
         records: batch[HEADER_BYTES..].to_vec(),
     })
+}
+
+fn attributes(batch: &[u8]) -> u16 {
+    u16::from_be_bytes(field(batch, 21))
+}
+
+fn is_control(batch: &[u8]) -> bool {
+    attributes(batch) & 0x20 != 0
 }
 
 fn field<const N: usize>(batch: &[u8], at: usize) -> [u8; N] {
