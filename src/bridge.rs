@@ -26,7 +26,7 @@ pub mod discovery;
 pub mod observe;
 pub mod prepare;
 
-use compaction::Compacted;
+use check::Unfit;
 use discovery::Discovery;
 use observe::Observer;
 
@@ -57,9 +57,9 @@ pub enum Refusal {
     /// Its share group can't be brought to the configs that it needs.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// It does not allow what its topics are.
+    /// Its clusters do not allow what it needs, or it does not allow what they have.
     #[error(transparent)]
-    Compacted(#[from] Compacted),
+    Unfit(#[from] Unfit),
 }
 
 /// How a bridge came to its end.
@@ -164,7 +164,7 @@ async fn run_flow(
 
 /// What must stand before anything is acquired. What is refused changes nothing.
 async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
-    discovery.check().await?;
+    check::admit(flow, health).await?;
     prepare::prepare(flow, health).await?;
     discovery.begin().await;
     Ok(())

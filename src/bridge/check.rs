@@ -83,7 +83,7 @@ pub async fn check(flow: &Flow) -> Result<Vec<Finding>, WireError> {
     findings.push(target::transactions(&mut target, flow).await?);
     let mut discovery = Discovery::new(flow.clone(), Health::default(), FlowMetrics::default());
     let seen = discovery.look().await?;
-    findings.extend(source::topics(&mut source, &seen).await?);
+    findings.extend(source::topics(&mut source, flow, &seen).await?);
     findings.extend(target::topics(&mut target, &seen, &discovery.plan(&seen)).await?);
     findings.push(ceiling::look(&mut source, &mut target, flow).await?);
     Ok(findings)
@@ -100,6 +100,47 @@ pub async fn check_patiently(flow: &Flow) -> Result<Vec<Finding>, WireError> {
             }
             found => return found,
         }
+    }
+}
+
+/// A flow that cannot run before somebody changes something.
+#[derive(Debug, thiserror::Error)]
+#[error("flow {flow} cannot run as it is:{}", .findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>())]
+pub struct Unfit {
+    flow: String,
+    findings: Vec<Finding>,
+}
+
+impl Unfit {
+    /// Whether it is the configuration that has to be changed, and not only a right.
+    pub fn is_misconfigured(&self) -> bool {
+        self.findings.iter().any(|finding| finding.verdict == Verdict::Misconfigured)
+    }
+}
+
+/// Asks until both clusters answer; what is worth a warning is logged.
+///
+/// Errors: no waiting would mend what was found.
+pub async fn admit(flow: &Flow, health: &Health) -> Result<(), Unfit> {
+    let mut backoff = Backoff::default();
+    loop {
+        match check(flow).await {
+            Ok(findings) => {
+                health.well("check");
+                let (unfit, others): (Vec<_>, Vec<_>) =
+                    findings.into_iter().partition(|finding| finding.verdict.is_final());
+                for Finding { subject, says, .. } in others.iter().filter(|finding| finding.verdict == Verdict::Warning)
+                {
+                    tracing::warn!(flow = flow.name, subject, "{says}");
+                }
+                if unfit.is_empty() {
+                    return Ok(());
+                }
+                return Err(Unfit { flow: flow.name.clone(), findings: unfit });
+            }
+            Err(error) => health.trouble("check", error),
+        }
+        tokio::time::sleep(backoff.pause()).await;
     }
 }
 

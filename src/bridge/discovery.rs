@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::bridge::compaction::{Compacted, POLICY};
+use crate::bridge::compaction::POLICY;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::metrics::FlowMetrics;
@@ -76,23 +76,6 @@ impl Discovery {
     /// Where catalogs appear.
     pub fn watch(&self) -> watch::Receiver<Arc<Catalog>> {
         self.published.subscribe()
-    }
-
-    /// Looks until the source answers. Nothing is changed or published by it.
-    ///
-    /// Errors: a compacted topic is named, and the flow does not allow that.
-    pub async fn check(&mut self) -> Result<(), Compacted> {
-        let mut backoff = Backoff::default();
-        loop {
-            match self.look().await {
-                Ok(seen) if seen.sorted.compacted.is_empty() => break,
-                Ok(seen) => return Err(Compacted::new(&self.flow, &seen.sorted.compacted)),
-                Err(error) => self.teller.health().trouble("policies", error),
-            }
-            tokio::time::sleep(backoff.pause()).await;
-        }
-        self.teller.health().well("policies");
-        Ok(())
     }
 
     /// Goes round until both clusters have answered.

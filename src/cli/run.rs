@@ -66,14 +66,18 @@ async fn serve(config: Config) -> Exit {
             tracing::warn!(released, "records were left unfinished, and released for others");
             Exit::Ok
         }
-        Err(refused @ (Refusal::Compacted(_) | Refusal::Group(GroupError::Clamped { .. }))) => {
-            eprintln!("error: {refused}");
-            Exit::Config
-        }
         Err(refused) => {
             eprintln!("error: {refused}");
-            Exit::NotPermitted
+            exit(&refused)
         }
+    }
+}
+
+fn exit(refused: &Refusal) -> Exit {
+    match refused {
+        Refusal::Unfit(unfit) if unfit.is_misconfigured() => Exit::Config,
+        Refusal::Group(GroupError::Clamped { .. }) => Exit::Config,
+        _ => Exit::NotPermitted,
     }
 }
 

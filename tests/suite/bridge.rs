@@ -83,6 +83,11 @@ impl Flow {
         self.with("flows.f.transaction.timeout.ms = 3000").with("flows.f.share.acquisition.lock.timeout.ms = 13001")
     }
 
+    /// The file, but for the status address.
+    pub(crate) fn file(&self) -> String {
+        self.lines.join("\n") + "\n"
+    }
+
     /// Starts one more worker.
     pub(crate) fn start(&self) -> Worker {
         self.start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap())))
@@ -90,7 +95,7 @@ impl Flow {
 
     /// The same with a status address that was chosen before.
     pub(crate) fn start_at(&self, address: SocketAddr) -> Worker {
-        let file = format!("bridge.status.address = \"{address}\"\n{}\n", self.lines.join("\n"));
+        let file = format!("bridge.status.address = \"{address}\"\n{}", self.file());
         let process = process::Bridge::start(Path::new(env!("CARGO_BIN_EXE_sharebridge")), &file).unwrap();
         Worker { process, address }
     }
@@ -106,6 +111,11 @@ impl Worker {
     /// Status and body of `/ready`; `None` while nobody answers.
     pub(crate) fn ready(&self) -> Option<(u16, String)> {
         http_get(self.address, "/ready").ok()
+    }
+
+    /// Where its status server listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Waits until it says that all is well.

@@ -4,6 +4,7 @@
 mod attempts;
 mod begun;
 mod bridge;
+mod check;
 mod codecs;
 mod compaction;
 mod corrupt;

@@ -54,7 +54,7 @@ fn a_status_address_in_use_ends_at_once() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let (code, log) = end_of(Flow::new(pair(), &["t"]).start_at(address));
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(75));
     assert!(log.contains(&format!("status.address {address}")) && log.contains("in use"), "not named");
 }
 
@@ -65,11 +65,10 @@ fn a_consumer_group_of_the_same_id_is_named_and_left_alone() {
     pair.source.create_topic(&topic, 1, &[]).unwrap();
     let flow = Flow::new(pair, &[&topic]);
     commit(&flow.group, &topic);
-    let worker = flow.start();
-    let line = worker.await_trouble(&["share group", &flow.group]);
-    println!("{line}");
-    assert!(line.contains("share.group.id"), "no way out");
-    assert!(worker.is_alive());
+    let (code, log) = end_of(flow.start());
+    assert_eq!(code, Some(78));
+    let line = log.lines().find(|line| line.contains("misconfigured")).unwrap();
+    assert!(line.contains(&flow.group) && line.contains("share.group.id"), "no way out");
 }
 
 /// Makes a consumer group by committing an offset.

@@ -5,6 +5,7 @@ use cluster::{Cluster, unique};
 
 use crate::bridge::{Flow, Worker, arrived, await_all, eventually};
 use crate::guarded::{guarded, withdraw};
+use crate::refusal::end_of;
 
 const RECORDS: u64 = 4_000;
 
@@ -82,11 +83,14 @@ fn without_the_right_to_the_transactional_id_records_are_held() {
     let ids = ["--transactional-id", "sharebridge-f-", "--resource-pattern-type", "prefixed"];
     let withdrawn = withdraw(target, &ids, "Write");
     let flow = Flow::new(&guarded.pair, &[&topic]);
-    let worker = flow.start();
     write(source, &[&topic], 0);
-    println!("{}", worker.await_trouble(&["target", "dr", "sharebridge-f-", "WRITE on the transactional id"]));
-    assert_eq!(worker.metric("sink_record_acquire_total"), 0, "acquired before it can be written");
+    let (code, log) = end_of(flow.start());
+    assert_eq!(code, Some(77));
+    for word in ["target transactions", "dr", "sharebridge-f-", "WRITE on the transactional id"] {
+        assert!(log.contains(word), "{word} is not named");
+    }
     withdrawn.grant();
+    let worker = flow.start();
     await_all(target, &topic, RECORDS);
     worker.await_ready();
 

@@ -1,7 +1,7 @@
 //! What is looked at on the source: share groups, the flow's own group, and its topics.
 
 use super::{Finding, Verdict, refusal};
-use crate::bridge::compaction::some;
+use crate::bridge::compaction::{POLICY, some};
 use crate::bridge::discovery::Seen;
 use crate::bridge::discovery::judge::Skip;
 use crate::flow::Flow;
@@ -110,18 +110,32 @@ async fn group_configs(client: &mut Client, flow: &Flow, found: &Configs) -> Res
 }
 
 /// Looks at what the flow copies.
-pub(super) async fn topics(client: &mut Client, seen: &Seen) -> Result<Vec<Finding>, WireError> {
-    let mut findings = judge_topics(seen, client.cluster());
+pub(super) async fn topics(client: &mut Client, flow: &Flow, seen: &Seen) -> Result<Vec<Finding>, WireError> {
+    let mut findings = judge_topics(flow, seen);
     let names: Vec<String> = seen.sorted.copied.iter().map(|(topic, _)| topic.name.clone()).collect();
     let forbidden = forbidden(&allowed(client, &names).await?, Operation::Read);
-    if !forbidden.is_empty() {
-        let says = format!("cluster {}: grant READ on the topics {}", client.cluster(), some(&forbidden));
-        findings.push(Finding::new("source topics", Verdict::NotPermitted, says));
-    }
+    findings.extend(missing_right(("source topics", "READ"), (client.cluster(), seen), &forbidden));
     Ok(findings)
 }
 
-fn judge_topics(seen: &Seen, cluster: &str) -> Vec<Finding> {
+/// A right that is missing on topics: what is named is needed, what a pattern matches is held.
+pub(super) fn missing_right(
+    (subject, right): (&str, &str),
+    (cluster, seen): (&str, &Seen),
+    topics: &[String],
+) -> Option<Finding> {
+    let verdict = topics.iter().map(|topic| lacking(seen, topic)).max()?;
+    let says = format!("cluster {cluster}: grant {right} on the topics {}", some(topics));
+    Some(Finding::new(subject, verdict, says))
+}
+
+/// How bad it is that something is not allowed on a topic of the source: a pattern may match what was never meant.
+pub(super) fn lacking(seen: &Seen, topic: &str) -> Verdict {
+    let is_named = seen.chosen.wanted.get(topic).is_some_and(|wanted| wanted.is_named);
+    if is_named { Verdict::NotPermitted } else { Verdict::Warning }
+}
+
+fn judge_topics(flow: &Flow, seen: &Seen) -> Vec<Finding> {
     let subject = "source topics";
     let mut findings = vec![];
     let copied = &seen.sorted.copied;
@@ -140,16 +154,21 @@ fn judge_topics(seen: &Seen, cluster: &str) -> Vec<Finding> {
     for (name, error) in &seen.sorted.missing {
         findings.push(topic(name, Verdict::Warning, format!("{error}: it is waited for")));
     }
-    for name in &seen.sorted.compacted {
+    if !seen.sorted.compacted.is_empty() {
         let says = format!(
-            "is compacted on cluster {cluster}, and a share group keeps no order: set allow.unordered.compacted = true to accept that an              older value of a key may stay, or leave the topic out"
+            "compacted on cluster {} ({POLICY} has compact): {}. A share group keeps no order, so that an older value of a key may arrive \
+             after a newer one, and compaction would keep the older one. Set allow.unordered.compacted = true in [flows.{}] to accept \
+             that, or take the topic out of topics.names and leave it to a tool that keeps the order of a partition",
+            flow.source.name,
+            some(&seen.sorted.compacted),
+            flow.name
         );
-        findings.push(topic(name, Verdict::Misconfigured, says));
+        findings.push(Finding::new(subject, Verdict::Misconfigured, says));
     }
     for (name, error) in &seen.sorted.unknown {
         let says =
             format!("{error}; or set allow.unordered.compacted = true, so that nobody need know its cleanup.policy");
-        findings.push(topic(name, Verdict::NotPermitted, says));
+        findings.push(topic(name, lacking(seen, name), says));
     }
     findings
 }

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::source::{count, forbidden};
+use super::source::{count, forbidden, lacking, missing_right};
 use super::{Finding, Verdict, is_refusal, refusal};
-use crate::bridge::compaction::some;
 use crate::bridge::discovery::Seen;
 use crate::bridge::discovery::apply::apply;
 use crate::bridge::discovery::look::Target;
@@ -39,7 +38,7 @@ pub(super) async fn topics(client: &mut Client, seen: &Seen, plan: &Plan) -> Res
             findings.extend(refusal(&format!("target topic {name}"), Err(error.clone()))?);
         }
     }
-    findings.extend(changes(client, plan).await?);
+    findings.extend(changes(client, seen, plan).await?);
     let mut existing: Vec<&str> = targets
         .iter()
         .filter(|(_, found)| matches!(found, Target::Present(_)))
@@ -48,17 +47,14 @@ pub(super) async fn topics(client: &mut Client, seen: &Seen, plan: &Plan) -> Res
     existing.sort_unstable();
     let names: Vec<String> = existing.iter().map(|name| (*name).to_owned()).collect();
     let forbidden = forbidden(&allowed(client, &names).await?, Operation::Write);
-    if !forbidden.is_empty() {
-        let says = format!("cluster {}: grant WRITE on the topics {}", client.cluster(), some(&forbidden));
-        findings.push(Finding::new("target topics", Verdict::NotPermitted, says));
-    }
+    findings.extend(missing_right(("target topics", "WRITE"), (client.cluster(), seen), &forbidden));
     findings.extend(configs(client, seen, &existing).await?);
     findings.push(Finding::new("target topics", Verdict::Fine, format!("{} there", count(existing.len(), "topic"))));
     Ok(findings)
 }
 
 /// Changes that are not allowed stop no data, except where a topic or partition is missing.
-async fn changes(client: &mut Client, plan: &Plan) -> Result<Vec<Finding>, WireError> {
+async fn changes(client: &mut Client, seen: &Seen, plan: &Plan) -> Result<Vec<Finding>, WireError> {
     let mut findings = vec![];
     let outcomes = apply(client, &plan.changes, Mode::Validate).await;
     for (change, outcome) in plan.changes.iter().zip(outcomes) {
@@ -67,7 +63,7 @@ async fn changes(client: &mut Client, plan: &Plan) -> Result<Vec<Finding>, WireE
             Ok(()) => Finding::new(subject, Verdict::Note, format!("run does this: {change}")),
             Err(error) if !is_refusal(&error) => return Err(error),
             Err(error) if change.is_needed() => {
-                Finding::new(subject, Verdict::NotPermitted, format!("{error}: {change}"))
+                Finding::new(subject, lacking(seen, change.topic()), format!("{error}: {change}"))
             }
             Err(error) => {
                 Finding::new(subject, Verdict::Warning, format!("{error}: its configs stay as they are ({change})"))

@@ -1,0 +1,132 @@
+//! `sharebridge check`, `init` and `status` as they are typed.
+
+use std::process::{Command, Output};
+
+use cluster::{pair, unique};
+use serde_json::Value;
+
+use crate::bridge::{Flow, alter_topic, arrived, eventually};
+use crate::guarded::{guarded, withdraw};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sharebridge")).args(arguments).output().unwrap()
+}
+
+/// What `check` says of a flow: exit code, and subject, verdict and words of each finding.
+fn check(flow: &Flow) -> (Option<i32>, Vec<[String; 3]>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sharebridge.toml");
+    std::fs::write(&file, flow.file()).unwrap();
+    let file = file.to_str().unwrap();
+    println!("{}", String::from_utf8_lossy(&run(&["check", "--config", file]).stdout));
+    let output = run(&["check", "--json", "--config", file]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = document["flows"][0]["findings"].as_array().unwrap().iter();
+    let words =
+        |finding: &Value| ["subject", "verdict", "says"].map(|field| finding[field].as_str().unwrap().to_owned());
+    (output.status.code(), findings.map(words).collect())
+}
+
+#[track_caller]
+fn says(findings: &[[String; 3]], subject: &str, verdict: &str, words: &[&str]) {
+    let fits = |finding: &&[String; 3]| {
+        finding[0] == subject && finding[1] == verdict && words.iter().all(|word| finding[2].contains(word))
+    };
+    assert!(findings.iter().any(|finding| fits(&finding)), "no {verdict} {subject} {words:?} in {findings:#?}");
+}
+
+#[test]
+fn what_will_be_done_and_what_is_odd_is_said_and_nothing_is_changed() {
+    let pair = pair();
+    let (new, odd, absent) = (unique("new"), unique("odd"), unique("absent"));
+    pair.source.create_topic(&new, 3, &[]).unwrap();
+    pair.source.create_topic(&odd, 2, &[]).unwrap();
+    pair.target.create_topic(&odd, 1, &[("max.message.bytes", "1000"), ("compression.type", "gzip")]).unwrap();
+    let flow = Flow::new(pair, &[&new, &odd, &absent]);
+    let (code, findings) =
+        eventually("the coordinators are there", || Some(check(&flow)).filter(|(code, _)| *code == Some(0)));
+    assert_eq!(code, Some(0));
+    says(&findings, "source share groups", "ok", &["ShareFetch v2"]);
+    says(&findings, "source group configs", "note", &["share.auto.offset.reset", "wanted earliest"]);
+    says(&findings, "source topics", "ok", &["2 topics with 5 partitions"]);
+    says(&findings, &format!("source topic {absent}"), "warning", &["waited for"]);
+    says(&findings, "target transactions", "ok", &["version 2"]);
+    says(&findings, &format!("target topic {new}"), "note", &["create topic", "partitions: 3"]);
+    says(&findings, &format!("target topic {odd}"), "note", &["grow topic", "from 1 to 2"]);
+    says(&findings, &format!("target topic {odd}"), "warning", &["max.message.bytes is 1000", "raise it to"]);
+    says(&findings, &format!("target topic {odd}"), "warning", &["compression.type is gzip", "set producer"]);
+    says(&findings, "rate", "note", &["records/s"]);
+    assert!(arrived(&pair.target, &new).is_none(), "check has created a topic");
+}
+
+#[test]
+fn each_missing_right_is_named() {
+    let guarded = guarded();
+    let (source, target) = (&guarded.pair.source, &guarded.pair.target);
+    let (topic, other) = (unique("checked"), unique("made"));
+    source.create_topic(&topic, 1, &[]).unwrap();
+    source.create_topic(&other, 1, &[]).unwrap();
+    target.create_topic(&topic, 1, &[]).unwrap();
+    let flow = Flow::new(&guarded.pair, &[&topic, &other]);
+    eventually("the coordinators are there", || Some(check(&flow)).filter(|(code, _)| *code == Some(0)));
+    let rewritten = format!("{}-rewritten", flow.group);
+    let ids = ["--transactional-id", "sharebridge-f-", "--resource-pattern-type", "prefixed"];
+    let group: &[&str] = &["--group", &flow.group];
+    let named: &[&str] = &["--topic", &topic];
+    // What may be created on the cluster as a whole may be created by any name.
+    let _cluster = withdraw(target, &["--cluster"], "Create");
+    let cases: [(_, &[&str], _, _, _); 8] = [
+        (source, group, "Read", "source share group", "READ on the group"),
+        (source, &["--group", &rewritten], "Read", "source share group", "READ on the group"),
+        (source, group, "DescribeConfigs", "source group configs", "DESCRIBE_CONFIGS on the group"),
+        (source, group, "AlterConfigs", "source group configs", "ALTER_CONFIGS on the group"),
+        (source, named, "Read", "source topics", "READ on the topic"),
+        (target, named, "Write", "target topics", "WRITE on the topic"),
+        (target, &["--topic", &other], "Create", &format!("target topic {other}"), "CREATE on the topic"),
+        (target, &ids, "Write", "target transactions", "WRITE on the transactional id"),
+    ];
+    for (cluster, resource, operation, subject, right) in cases {
+        let withdrawn = withdraw(cluster, resource, operation);
+        let (code, findings) = check(&flow);
+        assert_eq!(code, Some(77), "{operation} on {resource:?}");
+        says(&findings, subject, "not permitted", &[right]);
+        withdrawn.grant();
+    }
+    alter_topic(source, &topic, "cleanup.policy=compact");
+    let (code, findings) = eventually("the policy is seen", || Some(check(&flow)).filter(|(code, _)| *code != Some(0)));
+    assert_eq!(code, Some(78));
+    says(&findings, "source topics", "misconfigured", &["compacted", &topic, "allow.unordered.compacted = true"]);
+}
+
+#[test]
+fn a_cluster_out_of_reach_is_unavailable() {
+    let flow = Flow::new(pair(), &["t"]).with("clusters.dr.bootstrap.servers = \"127.0.0.1:1\"");
+    let (code, findings) = check(&flow);
+    assert_eq!((code, findings.len()), (Some(69), 0));
+}
+
+#[test]
+fn a_file_that_was_written_is_found_and_a_process_is_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sharebridge"));
+        command.args(arguments).current_dir(folder.path()).output().unwrap()
+    };
+    assert_eq!(in_folder(&["validate"]).status.code(), Some(78), "there is no file");
+    assert_eq!(in_folder(&["init"]).status.code(), Some(0));
+    assert_eq!(in_folder(&["validate"]).status.code(), Some(0));
+
+    let topic = unique("looked-at");
+    pair().source.create_topic(&topic, 1, &[]).unwrap();
+    let mut worker = Flow::new(pair(), &[&topic]).start();
+    worker.await_ready();
+    let address = worker.address().to_string();
+    let shown = run(&["status", "--address", &address]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.status.code(), Some(0));
+    assert!(text.contains("backlog") && text.lines().any(|line| line.starts_with("f ")), "{text}");
+    let document: Value = serde_json::from_slice(&run(&["status", "--json", "--address", &address]).stdout).unwrap();
+    assert_eq!(document["ready"], true);
+    worker.shut_down();
+    assert_eq!(run(&["status", "--address", &address]).status.code(), Some(69));
+}
