@@ -26,4 +26,5 @@ mod shutdown;
 mod source_restart;
 mod stream;
 mod tidy;
+mod topics;
 mod verify;

@@ -7,15 +7,16 @@ use std::time::Duration;
 use cluster::load::{Load, produce};
 use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
-use sharebridge::config::{ClusterConfig, GroupConfig};
+use sharebridge::config::{ClusterConfig, GroupConfig, Selection};
 use sharebridge::health::Health;
+use sharebridge::source::catalog::Catalog;
 use sharebridge::source::share::group::{GroupError, prepare};
 use sharebridge::source::share::membership::Membership;
 use sharebridge::source::share::session::{Key, ShareSession};
 use sharebridge::wire::admin::share_progress;
 use sharebridge::wire::share::{ShareAcknowledge, ShareFetch, SharePartitionRequest};
 use sharebridge::wire::{Client, Code, Connection};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -56,14 +57,16 @@ impl Group {
         let config =
             GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
         let mut client = Client::new(cluster.clone());
-        while let Err(error) = prepare(&mut client, &config, std::slice::from_ref(&topic)).await {
+        let selection = Selection { names: [topic.clone()].into(), ..Selection::default() };
+        while let Err(error) = prepare(&mut client, &config, &selection).await {
             // A fresh cluster first has to make its coordinators.
             assert!(matches!(error, GroupError::Cluster(_)), "{error}");
             tokio::time::sleep(FETCH_WAIT).await;
         }
         let member = unique("member");
+        let (_, catalog) = watch::channel(Arc::new(Catalog { subscribed: [topic].into(), ..Catalog::default() }));
         let (membership, mut assignment) =
-            Membership::new(cluster.clone(), (&config.id, &member), vec![topic], Health::default());
+            Membership::new(cluster.clone(), (&config.id, &member), catalog, Health::default());
         let (leave, left) = oneshot::channel();
         tokio::spawn(membership.run(left));
         let is_whole = |keys: &Option<BTreeSet<Key>>| keys.as_ref().is_some_and(|k| k.len() == partitions as usize);
