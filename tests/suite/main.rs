@@ -27,4 +27,5 @@ mod shutdown;
 mod source_restart;
 mod stream;
 mod tidy;
+mod topics;
 mod verify;

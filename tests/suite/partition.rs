@@ -49,6 +49,9 @@ fn a_topic_deleted_on_the_target_waits_until_it_is_back() {
     let pair = pair();
     let topics = topics();
     let [fine, bad, sound] = &topics;
+    for topic in &topics {
+        pair.target.create_topic(topic, 2, &[]).unwrap();
+    }
     let worker = Flow::new(pair, &[fine, bad, sound]).with(ALONE).start();
     write(&topics, 0);
     for topic in &topics {

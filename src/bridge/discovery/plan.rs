@@ -21,14 +21,14 @@ pub struct Plan {
     pub left: Vec<(String, Difference)>,
     /// Topics whose configs on the target are not told.
     pub unread: Vec<(String, WireError)>,
-    /// What the source wants now: by topic, with its id on the target.
-    wanted: Vec<(String, (Uuid, Wanted))>,
+    /// What the source wants now: by topic, with its id on the target; a topic that is to be created has none yet.
+    wanted: Vec<(String, (Option<Uuid>, Wanted))>,
 }
 
 /// What the source was last seen to want: by topic, with its id on the target, since a topic that is made anew there is nobody's yet.
 #[derive(Debug, Default)]
 pub struct Bases {
-    topics: HashMap<String, (Uuid, Wanted)>,
+    topics: HashMap<String, (Option<Uuid>, Wanted)>,
 }
 
 impl Bases {
@@ -44,6 +44,7 @@ impl Bases {
             match (targets.get(&topic.name), source) {
                 (Some(Target::Absent), Some(source)) if config.create => {
                     plan.changes.push(Change::create(&topic.name, topic.partition_count(), source, config));
+                    plan.wanted.push((topic.name.clone(), (None, wanted(config.copied(), source))));
                 }
                 (Some(Target::Present(present)), source) => {
                     let (from, to) = (present.partitions, topic.partition_count());
@@ -63,13 +64,14 @@ impl Bases {
     fn compare(&self, topic: &str, (present, wanted): (&Present, Wanted), plan: &mut Plan) {
         match &present.settings {
             Some(Ok(settings)) => {
-                let base = self.topics.get(topic).filter(|(id, _)| *id == present.id).map(|(_, base)| base);
+                let is_same = |id: Option<Uuid>| id.is_none_or(|id| id == present.id);
+                let base = self.topics.get(topic).filter(|(id, _)| is_same(*id)).map(|(_, base)| base);
                 let Comparison { alter, left } = compare(&wanted, settings, base.unwrap_or(&Wanted::new()));
                 if !alter.is_empty() {
                     plan.changes.push(Change::Alter { topic: topic.to_owned(), configs: alter });
                 }
                 plan.left.extend(left.into_iter().map(|difference| (topic.to_owned(), difference)));
-                plan.wanted.push((topic.to_owned(), (present.id, wanted)));
+                plan.wanted.push((topic.to_owned(), (Some(present.id), wanted)));
             }
             Some(Err(error)) => plan.unread.push((topic.to_owned(), error.clone())),
             None => {}
@@ -80,16 +82,20 @@ impl Bases {
     pub fn learn(&mut self, plan: &mut Plan, failed: &[(&Change, WireError)]) {
         let failed: HashMap<&str, &Change> = failed
             .iter()
-            .filter(|(change, _)| matches!(change, Change::Alter { .. }))
+            .filter(|(change, _)| !matches!(change, Change::Grow { .. }))
             .map(|(change, _)| (change.topic(), *change))
             .collect();
         let mut before = std::mem::take(&mut self.topics);
         for (topic, (id, mut wanted)) in std::mem::take(&mut plan.wanted) {
-            if let Some(Change::Alter { configs, .. }) = failed.get(topic.as_str()) {
-                let base = before.remove(&topic).filter(|(before, _)| *before == id).map(|(_, base)| base);
-                let base = base.unwrap_or_default();
-                wanted.retain(|config, _| !configs.contains_key(config));
-                wanted.extend(base.into_iter().filter(|(config, _)| configs.contains_key(config)));
+            match failed.get(topic.as_str()) {
+                Some(Change::Create(_)) => continue,
+                Some(Change::Alter { configs, .. }) => {
+                    let base = before.remove(&topic).filter(|(before, _)| before.is_none() || *before == id);
+                    let (_, base) = base.unwrap_or_default();
+                    wanted.retain(|config, _| !configs.contains_key(config));
+                    wanted.extend(base.into_iter().filter(|(config, _)| configs.contains_key(config)));
+                }
+                Some(Change::Grow { .. }) | None => {}
             }
             self.topics.insert(topic, (id, wanted));
         }
@@ -166,6 +172,9 @@ mod tests {
         assert_eq!(go("6", &present(1, 1, settings("9", true))), (vec![], 1), "set by hand");
         assert_eq!(go("7", &present(1, 1, settings("9", true))), (vec![], 1), "and it stays so");
         assert_eq!(go("7", &present(2, 1, settings("8", false))), follows(7), "made anew");
+        let absent = [("t".to_owned(), Target::Absent)].into();
+        assert!(go("7", &absent).0[0].starts_with("create"));
+        assert_eq!(go("8", &present(3, 1, settings("7", true))), follows(8), "what we have created is ours");
     }
 
     #[test]

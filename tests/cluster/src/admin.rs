@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use futures_executor::block_on;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::metadata::Metadata;
 
@@ -53,6 +55,10 @@ impl Cluster {
         let (name, partitions) = (topic.name, topic.num_partitions);
         let results = block_on(self.admin()?.create_topics([&topic], &options()))?;
         accept(results).with_context(|| format!("creating the topic {name}"))?;
+        self.wait_led(name, partitions)
+    }
+
+    fn wait_led(&self, name: &str, partitions: i32) -> anyhow::Result<()> {
         let deadline = Instant::now() + ADMIN_DEADLINE;
         while !self.is_seen_by_all(Some(name), |metadata| is_led(metadata, partitions))? {
             if Instant::now() >= deadline {
@@ -61,6 +67,35 @@ impl Cluster {
             std::thread::sleep(crate::proc::POLL);
         }
         Ok(())
+    }
+
+    /// Creates many topics, as [`create_topic`](Self::create_topic) does one; does not wait for their leaders.
+    pub fn create_topics(&self, topics: &[(String, i32)]) -> anyhow::Result<()> {
+        let replicas = i32::try_from(self.brokers().len().min(3))?;
+        let topics: Vec<NewTopic<'_>> = topics
+            .iter()
+            .map(|(name, partitions)| NewTopic::new(name, *partitions, TopicReplication::Fixed(replicas)))
+            .collect();
+        let results = block_on(self.admin()?.create_topics(&topics, &options()))?;
+        accept(results).context("creating topics")
+    }
+
+    /// Grows a topic to so many partitions; returns when all of them have leaders.
+    pub fn grow_topic(&self, name: &str, partitions: i32) -> anyhow::Result<()> {
+        let growth = NewPartitions::new(name, usize::try_from(partitions)?);
+        let results = block_on(self.admin()?.create_partitions([&growth], &options()))?;
+        accept(results).with_context(|| format!("growing the topic {name}"))?;
+        self.wait_led(name, partitions)
+    }
+
+    /// Sets these configs on a topic, and removes all others that were set on it.
+    pub fn set_topic_config(&self, name: &str, config: &[(&str, &str)]) -> anyhow::Result<()> {
+        let alter = AlterConfig::new(ResourceSpecifier::Topic(name));
+        let alter = config.iter().fold(alter, |alter, (key, value)| alter.set(key, value));
+        let results = block_on(self.admin()?.alter_configs([&alter], &options()))?;
+        let results =
+            results.into_iter().map(|result| result.map_err(|(resource, code)| (format!("{resource:?}"), code)));
+        accept(results).with_context(|| format!("altering {config:?} of the topic {name}"))
     }
 
     /// Deletes a topic.

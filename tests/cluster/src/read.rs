@@ -1,6 +1,6 @@
 //! Reads a topic back with librdkafka, which shares no code with the bridge's own client.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -74,27 +74,41 @@ pub fn scan(
     bootstrap: &str,
     topic: &str,
     isolation: Isolation,
+    visit: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    scan_topics(bootstrap, &[topic], isolation, visit)
+}
+
+/// Shows every record of several topics to `visit`, as [`scan`] does for one. Where records still come, it may end a little early.
+pub fn scan_topics(
+    bootstrap: &str,
+    topics: &[&str],
+    isolation: Isolation,
     mut visit: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let consumer = consumer(bootstrap, isolation)?;
-    let partitions = partitions(&consumer, topic)?;
     let mut assignment = TopicPartitionList::new();
-    for &partition in &partitions {
-        assignment.add_partition_offset(topic, partition, Offset::Beginning)?;
+    // How many topics are not at their end in a partition of this number: its end is told without the topic.
+    let mut unfinished: HashMap<i32, usize> = HashMap::new();
+    for topic in topics {
+        for partition in partitions(&consumer, topic)? {
+            assignment.add_partition_offset(topic, partition, Offset::Beginning)?;
+            *unfinished.entry(partition).or_default() += 1;
+        }
     }
     consumer.assign(&assignment)?;
-    let mut unfinished: HashSet<i32> = partitions.into_iter().collect();
     let mut deadline = Instant::now() + NEXT_DEADLINE;
     while !unfinished.is_empty() {
         match consumer.poll(deadline.saturating_duration_since(Instant::now())) {
             Some(Ok(message)) => visit(&message)?,
             Some(Err(KafkaError::PartitionEOF(partition))) => {
-                unfinished.remove(&partition);
+                let count = unfinished.remove(&partition).unwrap_or(0);
+                unfinished.extend((count > 1).then(|| (partition, count - 1)));
             }
             // librdkafka goes on by itself once a broker is back; until then the deadline stands.
             Some(Err(KafkaError::MessageConsumption(code))) if is_lost_connection(code) => continue,
-            Some(Err(error)) => return Err(error).with_context(|| format!("reading {topic}")),
-            None => bail!("{topic}: nothing in {NEXT_DEADLINE:?}, partitions {unfinished:?} are not at their end"),
+            Some(Err(error)) => return Err(error).with_context(|| format!("reading {topics:?}")),
+            None => bail!("{topics:?}: nothing in {NEXT_DEADLINE:?}, partitions {unfinished:?} are not at their end"),
         }
         deadline = Instant::now() + NEXT_DEADLINE;
     }

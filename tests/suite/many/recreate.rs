@@ -30,6 +30,7 @@ fn a_topic_made_anew_on_the_source_is_copied_from_its_start() {
 fn a_topic_made_anew_on_the_target_takes_all_that_comes_after() {
     let pair = many_pair();
     let topic = spread(&pair.source, "again");
+    pair.target.create_topic(&topic, 6, &[]).unwrap();
     let worker = flow(&pair, &[&topic]).with("flows.f.sink.topic.create.enable = false").start();
     write(&pair.source, &topic, 0..RECORDS);
     await_range(&pair.target, &topic, 0..RECORDS);
