@@ -10,7 +10,9 @@ mod offset_reset;
 #[cfg(test)]
 mod reference;
 mod relation;
+pub mod secret;
 mod section;
+pub mod security;
 mod selection;
 mod shown;
 mod syntax;
@@ -28,6 +30,8 @@ use std::time::Duration;
 pub use copied::{COPIED_CONFIGS, Copied};
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
+pub use secret::Secret;
+use security::SecurityConfig;
 pub use selection::{Cover, Pattern, Selection};
 
 use crate::limits::CONFIG_BYTES_MAX;
@@ -80,6 +84,8 @@ pub struct ClusterConfig {
     pub reconnect_backoff: Duration,
     /// Longest wait before connecting again, at least `reconnect_backoff`: `reconnect.backoff.max.ms`.
     pub reconnect_backoff_max: Duration,
+    /// How connections are protected: `security.protocol`, and all keys that begin with `ssl.` or `sasl.`.
+    pub security: SecurityConfig,
 }
 
 /// One flow of topics from a source to a sink, from a table `[flows.<name>]` over `[defaults]`.

@@ -143,6 +143,9 @@ pub const SHARE_STATE_BROKERS: usize = 3;
 /// Round trips of which the shortest counts as the distance of a cluster.
 pub const PROBES_OF_DISTANCE: u32 = 3;
 
+/// Largest document that is taken from a status server, bytes: some 300 for each flow and trouble.
+pub const STATUS_BYTES_MAX: usize = 16 << 20;
+
 /// Longest wait for the answer of a status server.
 pub const STATUS_ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -196,6 +199,30 @@ pub const TOPIC_CHARS_MAX: usize = 249;
 
 /// Longest free text, such as a group id, characters.
 pub const TEXT_CHARS_MAX: usize = 255;
+
+/// Longest path of a file in the configuration, bytes. Linux's own limit.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+/// Largest file that a secret, a certificate or a key is read from, bytes.
+pub const SECRET_BYTES_MAX: u64 = 1 << 20;
+
+/// Fewest iterations of PBKDF2 that a broker may ask for in SCRAM. Source: RFC 7677, and Kafka's own minimum.
+pub const SCRAM_ITERATIONS_MIN: u32 = 4096;
+
+/// Most iterations likewise: about half a second of work. A broker could keep a processor busy with more.
+pub const SCRAM_ITERATIONS_MAX: u32 = 1_000_000;
+
+/// Largest answer of a token endpoint, bytes.
+pub const TOKEN_BYTES_MAX: usize = 256 << 10;
+
+/// Longest wait for the answer of a token endpoint.
+pub const TOKEN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A token is asked for again when this share of its time is left, or at the latest before it ends.
+pub const TOKEN_LEFT_DIVISOR: u32 = 5;
+
+/// A connection is authenticated again when this share of its session is left (KIP-368).
+pub const SESSION_LEFT_DIVISOR: u32 = 10;
 
 /// How much later than its timeout a coordinator may abort a transaction: the default of the broker's
 /// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.

@@ -4,11 +4,17 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::HOST;
+use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::net::TcpStream;
 
 use super::{ConfigFile, fail};
 use crate::error::Exit;
-use crate::limits::STATUS_ANSWER_MAX;
+use crate::limits::{STATUS_ANSWER_MAX, STATUS_BYTES_MAX};
 
 /// Pause between two looks of `--watch`.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -76,10 +82,17 @@ impl Status {
     }
 }
 
-async fn ask(address: SocketAddr) -> Result<Value, Box<dyn std::error::Error>> {
-    let client = reqwest::Client::builder().no_proxy().timeout(STATUS_ANSWER_MAX).build()?;
-    let reply = client.get(format!("http://{address}/status")).send().await?.error_for_status()?;
-    Ok(serde_json::from_str(&reply.text().await?)?)
+async fn ask(address: SocketAddr) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+    let asking = async {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let request = Request::get("/status").header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
+        let reply = sender.send_request(request).await?;
+        let body = Limited::new(reply.into_body(), STATUS_BYTES_MAX).collect().await?;
+        Ok(serde_json::from_slice(&body.to_bytes())?)
+    };
+    tokio::time::timeout(STATUS_ANSWER_MAX, asking).await?
 }
 
 /// A line for each flow, with rates where there was a look a second before; then what is wrong.

@@ -7,6 +7,7 @@ use super::document::{Place, Table};
 use super::error::{ConfigError, Problem};
 use super::relation::{self, common_server};
 use super::section::{Section, View};
+use super::security::build::security;
 use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat, Selection, TargetTopicsConfig};
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
 
@@ -77,6 +78,7 @@ fn cluster(name: &str, section: &Section, errors: &mut Vec<ConfigError>) -> Opti
         let problem = Problem::BackoffOrder { max_ms: max.as_millis(), first_ms: first.as_millis() };
         view.report("reconnect.backoff.max.ms", problem);
     }
+    let security = security(&mut view);
     Some(Arc::new(ClusterConfig {
         name: name.to_owned(),
         bootstrap: view.list("bootstrap.servers")?,
@@ -84,6 +86,7 @@ fn cluster(name: &str, section: &Section, errors: &mut Vec<ConfigError>) -> Opti
         request_timeout: view.duration("request.timeout.ms")?,
         reconnect_backoff: reconnect_backoff?,
         reconnect_backoff_max: reconnect_backoff_max?,
+        security,
     }))
 }
 

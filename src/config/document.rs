@@ -79,7 +79,7 @@ pub(super) struct Property {
 }
 
 /// A value as it was written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Raw {
     /// Strings, and all other scalars in their plain text form.
     Text(String),

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::document::Place;
+use super::secret::SecretError;
 use super::shown::Shown;
 use crate::limits::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, PATTERN_COUNT_MAX, TOPIC_COUNT_MAX};
 
@@ -97,6 +98,8 @@ pub(super) enum Problem {
     TooLarge,
     #[error("is not UTF-8, save it as UTF-8")]
     NotUtf8,
+    #[error("the value is a bare word, put the value in quotes")]
+    BareSecret,
     #[error("not TOML: {0}, correct the line")]
     Syntax(String),
     #[error("the value is a bare word, put the value in quotes: {}", Shown(.0).in_quotes())]
@@ -139,6 +142,25 @@ pub(super) enum Problem {
     NoTopics,
     #[error("has {0} topics, give at most {TOPIC_COUNT_MAX} and make another flow of the rest")]
     TooManyTopics(usize),
+
+    #[error("{0}")]
+    Secret(SecretError),
+    #[error("is given, but security.protocol is {protocol}, set that to {needs} or remove this key")]
+    NeedsProtocol { protocol: String, needs: &'static str },
+    #[error("is given beside {other}, remove one of the two")]
+    Beside { other: &'static str },
+    #[error("is missing, {by} needs it, add it")]
+    Needed { by: &'static str },
+    #[error(
+        "JKS is Java's own form and not read here, convert the file with: keytool -importkeystore -srckeystore {file} \
+         -destkeystore {file}.p12 -deststoretype PKCS12, and give that one with the type PKCS12"
+    )]
+    Jks { file: String },
+    #[error(
+        "GSSAPI (Kerberos) needs librdkafka as the engine of a flow, which sharebridge does not have yet, \
+         name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL"
+    )]
+    Kerberos,
 
     #[error("there is no flow, add a table [flows.<name>]")]
     NoFlows,

@@ -47,10 +47,25 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
+/// Whether a key at the end of a line, however nested, is known to hold no secret.
+pub(super) fn is_open(name: &str) -> bool {
+    let name: String = name.split_whitespace().collect();
+    KEYS.iter().any(|key| {
+        let is_end = |long: &str, short: &str| long == short || long.ends_with(&format!(".{short}"));
+        key.kind != Kind::Secret && is_end(&name, key.name)
+    }) || is_inner(&name)
+}
+
+/// Whether this ends open keys only, such as `names` in `[flows.f.topics]`.
+fn is_inner(name: &str) -> bool {
+    let mut ends = KEYS.iter().filter(|key| key.name.ends_with(&format!(".{name}"))).peekable();
+    ends.peek().is_some() && ends.all(|key| key.kind != Kind::Secret)
+}
+
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 28] = [
+pub(super) const KEYS: [Key; 54] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -113,6 +128,188 @@ pub(super) const KEYS: [Key; 28] = [
         kind: Kind::Integer { min: 1, max: 600_000, unit: "ms" },
         default: Some("1000"),
         doc: "Longest wait before connecting again",
+    },
+    Key {
+        name: "security.protocol",
+        scope: Scope::Cluster,
+        kind: Kind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
+        default: Some("PLAINTEXT"),
+        doc: "Whether connections are encrypted (SSL) and authenticated by SASL; client certificates need SSL alone",
+    },
+    Key {
+        name: "ssl.truststore.type",
+        scope: Scope::Cluster,
+        kind: Kind::Choice(&["PEM", "PKCS12", "JKS"]),
+        default: Some("PEM"),
+        doc: "Form of ssl.truststore.location; JKS is refused with the command that converts it",
+    },
+    Key {
+        name: "ssl.truststore.location",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "Certificate authorities that may have signed a broker's certificate; without any, those of the system",
+    },
+    Key {
+        name: "ssl.truststore.password",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Password of a PKCS12 truststore",
+    },
+    Key {
+        name: "ssl.truststore.certificates",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "The same certificate authorities in PEM, in the place of a file",
+    },
+    Key {
+        name: "ssl.ca.location",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "librdkafka's name for a truststore in PEM",
+    },
+    Key {
+        name: "ssl.keystore.type",
+        scope: Scope::Cluster,
+        kind: Kind::Choice(&["PEM", "PKCS12", "JKS"]),
+        default: Some("PEM"),
+        doc: "Form of ssl.keystore.location; JKS is refused with the command that converts it",
+    },
+    Key {
+        name: "ssl.keystore.location",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "Our certificate with its private key, for brokers that ask for one",
+    },
+    Key {
+        name: "ssl.keystore.password",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Password of a PKCS12 keystore",
+    },
+    Key {
+        name: "ssl.keystore.certificate.chain",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Our certificate in PEM, and those of its issuers behind it, in the place of a file",
+    },
+    Key {
+        name: "ssl.keystore.key",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Its private key in PEM (PKCS 8)",
+    },
+    Key {
+        name: "ssl.certificate.location",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "librdkafka's name for a file with our certificate in PEM",
+    },
+    Key {
+        name: "ssl.key.location",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "librdkafka's name for a file with its private key in PEM",
+    },
+    Key {
+        name: "ssl.key.password",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Password of an encrypted private key",
+    },
+    Key {
+        name: "ssl.endpoint.identification.algorithm",
+        scope: Scope::Cluster,
+        kind: Kind::Choice(&["https", ""]),
+        default: Some("https"),
+        doc: "https: a broker's certificate must name its host; empty: any certificate that is trusted will do",
+    },
+    Key {
+        name: "sasl.mechanism",
+        scope: Scope::Cluster,
+        kind: Kind::Choice(&["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]),
+        default: Some("GSSAPI"),
+        doc: "How SASL proves who we are; GSSAPI (Kerberos) is not possible yet",
+    },
+    Key {
+        name: "sasl.username",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "User for PLAIN and SCRAM",
+    },
+    Key {
+        name: "sasl.password",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Password for PLAIN and SCRAM",
+    },
+    Key {
+        name: "sasl.jaas.config",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Kafka's way to say user and password, or client id and secret: a login module with its options",
+    },
+    Key {
+        name: "sasl.oauthbearer.token.endpoint.url",
+        scope: Scope::Cluster,
+        kind: Kind::TokenUrl,
+        default: Some(""),
+        doc: "Where OAUTHBEARER gets its tokens: an OIDC token endpoint, or a file that somebody renews",
+    },
+    Key {
+        name: "sasl.oauthbearer.client.credentials.client.id",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Client id at the token endpoint",
+    },
+    Key {
+        name: "sasl.oauthbearer.client.credentials.client.secret",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "Client secret at the token endpoint",
+    },
+    Key {
+        name: "sasl.oauthbearer.client.id",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "librdkafka's name for the client id",
+    },
+    Key {
+        name: "sasl.oauthbearer.client.secret",
+        scope: Scope::Cluster,
+        kind: Kind::Secret,
+        default: Some(""),
+        doc: "librdkafka's name for the client secret",
+    },
+    Key {
+        name: "sasl.oauthbearer.scope",
+        scope: Scope::Cluster,
+        kind: Kind::Optional,
+        default: Some(""),
+        doc: "Scope that is asked for at the token endpoint",
+    },
+    Key {
+        name: "https.ca.location",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "Certificate authorities for the token endpoint, in PEM; without, those of the system",
     },
     Key {
         name: "source.cluster",

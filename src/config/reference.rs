@@ -49,7 +49,7 @@ fn tables() -> String {
         let _ = writeln!(text, "### `{}`\n", scope.tables().replace(" or ", "` or `"));
         text += "| key | default | takes | what it is |\n|---|---|---|---|\n";
         for key in KEYS.iter().filter(|key| key.scope == scope) {
-            let default = key.default.map_or("required".to_owned(), |text| format!("`{text}`"));
+            let default = key.default.map_or("required".to_owned(), shown);
             let takes = key.kind.takes().replace("<", "&lt;");
             let _ = writeln!(text, "| `{}` | {default} | {takes} | {} |", key.name, key.doc);
         }
@@ -57,6 +57,10 @@ fn tables() -> String {
     }
     text.truncate(text.trim_end().len());
     text + "\n"
+}
+
+fn shown(default: &str) -> String {
+    if default.is_empty() { "none".to_owned() } else { format!("`{default}`") }
 }
 
 /// A key as the sample file must show it; of a required one the value is free.

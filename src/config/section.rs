@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::document::{Place, Property, Table};
+use super::document::{Place, Property, Raw, Table};
 use super::error::{ConfigError, Problem};
-use super::key::{self, KEYS};
+use super::key::{self, KEYS, Key};
 use super::nearest::nearest;
+use super::secret::{Secret, Template};
 use super::selection::Pattern;
-use super::value::{Value, is_name};
+use super::value::{Kind, Value, is_name};
 
 /// The good values of one table.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Section {
             let first_line = first.line;
             return Err(Problem::GivenTwice { first_line });
         }
-        let checked = property.value.as_ref().map(|raw| key.kind.check(raw)).transpose();
+        let checked = property.value.as_ref().map(|raw| check(key, raw)).transpose();
         let (value, outcome) = match checked {
             Ok(value) => (value, Ok(())),
             Err(problem) => (None, Err(problem)),
@@ -132,6 +133,46 @@ impl View<'_> {
         Some(text)
     }
 
+    /// Text that may be left out.
+    pub(super) fn optional(&mut self, name: &str) -> Option<String> {
+        self.text(name).filter(|text| !text.is_empty())
+    }
+
+    /// A secret that may be left out.
+    pub(super) fn secret(&mut self, name: &str) -> Option<Secret> {
+        let Value::Secret(secret) = self.value(name)? else { unreachable!("{name} is a secret in the table of keys") };
+        secret
+    }
+
+    /// Whether the table gives a key, be it with a bad value; text that is empty counts as left out.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        let given = self.section.values.get(name);
+        given.is_some_and(|given| match &given.value {
+            Some(Value::Text(text)) => !text.is_empty(),
+            Some(Value::Secret(secret)) => secret.is_some(),
+            _ => true,
+        })
+    }
+
+    /// The keys of the table that begin so and are given otherwise than by default.
+    pub(super) fn given_keys(&self, prefix: &'static str) -> impl Iterator<Item = &'static str> + use<> {
+        let is_default = |key: &Key| self.text_of(key.name).is_some_and(|text| Some(text) == key.default);
+        let given = |key: &&Key| key.name.starts_with(prefix) && self.is_given(key.name) && !is_default(key);
+        KEYS.iter().filter(given).map(|key| key.name).collect::<Vec<_>>().into_iter()
+    }
+
+    fn text_of(&self, name: &str) -> Option<&str> {
+        match self.section.values.get(name)?.value.as_ref()? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Reports a key that another one, or a value, cannot do without.
+    pub(super) fn require(&mut self, key: &str, by: &'static str) {
+        self.report(key, Problem::Needed { by });
+    }
+
     pub(super) fn list(&mut self, name: &str) -> Option<Vec<String>> {
         let Value::List(list) = self.value(name)? else { unreachable!("{name} is a list in the table of keys") };
         Some(list)
@@ -171,5 +212,44 @@ impl View<'_> {
         let default = default.replace("<flow>", self.section.place.name().unwrap_or_default());
         // Only the name of the table can spoil a default, and that is reported by itself.
         key.kind.check_default(&default).ok()
+    }
+}
+
+/// Checks a value by itself. What a reference gives is checked as it is now, and not repeated.
+fn check(key: &Key, raw: &Raw) -> Result<Value, Problem> {
+    if key.kind == Kind::Secret {
+        return match raw {
+            // The text of another kind than a string is a secret all the same.
+            Raw::Text(text) => key.kind.check_text(text),
+            Raw::List(_) | Raw::Table => key.kind.check(raw),
+        };
+    }
+    let resolved = resolve(raw)?;
+    let checked = key.kind.check(resolved.as_ref().unwrap_or(raw));
+    checked.map_err(|problem| match resolved {
+        Some(_) => key.kind.refuse("what it refers to".to_owned()),
+        None => problem,
+    })
+}
+
+/// The value with all references looked up; `None` if there are none.
+fn resolve(raw: &Raw) -> Result<Option<Raw>, Problem> {
+    match raw {
+        Raw::Text(text) if text.contains("${") => {
+            let template = Template::parse(text).map_err(Problem::Secret)?;
+            if !template.refers() {
+                return Ok(None);
+            }
+            Ok(Some(Raw::Text(template.resolve().map_err(Problem::Secret)?.to_string())))
+        }
+        Raw::List(items) => {
+            let found = items.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
+            if found.iter().all(Option::is_none) {
+                return Ok(None);
+            }
+            let items = items.iter().zip(found).map(|(item, found)| found.unwrap_or_else(|| item.clone()));
+            Ok(Some(Raw::List(items.collect())))
+        }
+        Raw::Text(_) | Raw::Table => Ok(None),
     }
 }

@@ -4,6 +4,7 @@ use toml::de::{DeValue, Error};
 
 use super::document::Lines;
 use super::error::{ConfigError, Problem};
+use super::key;
 
 /// What the syntax errors of a file mean for the rest of it.
 #[derive(Debug)]
@@ -50,7 +51,9 @@ fn bare_value(text: &str, start: usize, offset: usize) -> Option<Problem> {
     }
     let begins_otherwise = value.starts_with(['"', '\'', '[', '{', '=']);
     // A good value under a fault means that the fault lies in lines before, such as an open array.
-    (!begins_otherwise && DeValue::parse(value).is_err()).then(|| Problem::BareWord(value.to_owned()))
+    // Only what is known to be no secret is repeated: a misspelt key may hold one.
+    let problem = || if key::is_open(key) { Problem::BareWord(value.to_owned()) } else { Problem::BareSecret };
+    (!begins_otherwise && DeValue::parse(value).is_err()).then(problem)
 }
 
 /// Whether TOML takes this as one part of a key without quotes.

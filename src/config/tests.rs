@@ -51,6 +51,7 @@ fn defaults_fill_what_the_file_leaves_out() {
             request_timeout: Duration::from_secs(30),
             reconnect_backoff: Duration::from_millis(50),
             reconnect_backoff_max: Duration::from_secs(1),
+            security: SecurityConfig::default(),
         })
     };
     let expected = Config {

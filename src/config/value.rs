@@ -9,9 +9,12 @@ use super::copied::{COPIED_CONFIGS, is_copied};
 use super::document::Raw;
 use super::error::Problem;
 use super::offset_reset;
+use super::secret::Secret;
 use super::selection::Pattern;
 use super::shown::Shown;
-use crate::limits::{NAME_CHARS_MAX, PATTERN_COUNT_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX};
+use crate::limits::{
+    NAME_CHARS_MAX, PATH_BYTES_MAX, PATTERN_COUNT_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX,
+};
 
 /// Largest replication factor; Kafka itself is bounded by the brokers of a cluster only.
 const REPLICA_COUNT_MAX: u64 = 100;
@@ -45,6 +48,14 @@ pub(super) enum Kind {
     OffsetReset,
     /// Directives of tracing's `EnvFilter`.
     LogLevel,
+    /// Text that may be left out.
+    Optional,
+    /// The path of a file, which may be left out.
+    File,
+    /// Where bearer tokens come from, which may be left out.
+    TokenUrl,
+    /// Text that no message repeats; it may be left out.
+    Secret,
 }
 
 /// A checked value; the kind of its key decides the variant.
@@ -56,6 +67,8 @@ pub(super) enum Value {
     List(Vec<String>),
     Patterns(Vec<Pattern>),
     Address(SocketAddr),
+    /// `None` is one that is left out.
+    Secret(Option<Secret>),
 }
 
 impl Kind {
@@ -100,6 +113,10 @@ impl Kind {
             }
             Kind::OffsetReset => offset_reset::is_valid(text).then(|| Value::Text(text.to_owned())),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
+            Kind::Optional => (text.is_empty() || is_text(text)).then(|| Value::Text(text.to_owned())),
+            Kind::File => (text.is_empty() || is_path(text)).then(|| Value::Text(text.to_owned())),
+            Kind::TokenUrl => (text.is_empty() || is_token_url(text)).then(|| Value::Text(text.to_owned())),
+            Kind::Secret => return secret(text),
         };
         value.ok_or_else(|| self.refuse(Shown(text).in_quotes()))
     }
@@ -110,7 +127,10 @@ impl Kind {
             Kind::Integer { min, max, unit } => format!("a whole number of {unit} from {min} to {max}"),
             Kind::Boolean => "true or false".to_owned(),
             Kind::Text => format!("text of 1 to {TEXT_CHARS_MAX} characters on one line"),
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::Choice(words) => {
+                let shown = |word: &&'static str| if word.is_empty() { "empty text" } else { word };
+                format!("one of {}", words.iter().map(shown).collect::<Vec<_>>().join(", "))
+            }
             Kind::Address => "an IP address and a port such as 127.0.0.1:9470".to_owned(),
             Kind::Servers => "host:port, several with commas between, IPv6 in brackets".to_owned(),
             Kind::Cluster => "the name of a table [clusters.<name>]".to_owned(),
@@ -128,10 +148,16 @@ impl Kind {
             Kind::LogLevel => {
                 "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
             }
+            Kind::Optional => format!("text of up to {TEXT_CHARS_MAX} characters on one line"),
+            Kind::File => "the path of a file".to_owned(),
+            Kind::TokenUrl => "https://HOST/PATH, http:// to this machine only, or file:/PATH of a token".to_owned(),
+            Kind::Secret => {
+                "text, better a reference to it: ${file:/path}, ${env:NAME} or ${credentials:NAME}".to_owned()
+            }
         }
     }
 
-    fn refuse(&self, given: String) -> Problem {
+    pub(super) fn refuse(&self, given: String) -> Problem {
         let takes = self.takes();
         Problem::Invalid { given, takes }
     }
@@ -202,6 +228,36 @@ fn number(text: &str) -> Option<u64> {
 
 fn is_text(text: &str) -> bool {
     (1..=TEXT_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+/// Looked up once, so that what is not there is known at the start.
+fn secret(text: &str) -> Result<Value, Problem> {
+    if text.is_empty() {
+        return Ok(Value::Secret(None));
+    }
+    let secret = Secret::parse(text).map_err(Problem::Secret)?;
+    secret.reveal().map_err(Problem::Secret)?;
+    Ok(Value::Secret(Some(secret)))
+}
+
+fn is_path(text: &str) -> bool {
+    text.len() <= PATH_BYTES_MAX && !text.contains(char::is_control)
+}
+
+/// A client's secret goes over the network in the clear only within this machine.
+fn is_token_url(text: &str) -> bool {
+    if let Some(path) = text.strip_prefix("file:") {
+        return path.starts_with('/') && is_path(text);
+    }
+    let is_near = |rest: &str| {
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+    };
+    let has_host =
+        |rest: &str| !rest.is_empty() && !rest.starts_with(['/', ':']) && is_path(text) && !rest.contains(['@', ' ']);
+    text.strip_prefix("https://").is_some_and(has_host)
+        || text.strip_prefix("http://").is_some_and(|rest| has_host(rest) && is_near(rest))
 }
 
 fn is_server(text: &str) -> bool {

@@ -61,6 +61,8 @@ fn patience(fault: &PartitionFault) -> Option<Patience> {
         WireError::Answered { code, .. } => of_code(*code),
         WireError::Connect { .. } | WireError::Lost { .. } | WireError::Timeout { .. } => Some(Patience::Soon),
         WireError::Nobody { .. } => Some(Patience::Soon),
+        // Somebody has to act, and then all of it is well at once.
+        WireError::Tls { .. } | WireError::Security { .. } | WireError::Unauthenticated { .. } => Some(Patience::Soon),
         WireError::Malformed { .. } | WireError::Encode { .. } | WireError::Unsupported { .. } => Some(Patience::Long),
     }
 }

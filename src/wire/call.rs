@@ -65,6 +65,11 @@ pub struct Answer<T> {
 /// ApiVersions: its reply header never carries tagged fields, and its throttle time is not the first field.
 pub const API_VERSIONS: i16 = 18;
 
+/// Requests whose replies do not begin with a throttle time; those of SASL have none.
+const UNTHROTTLED: [i16; 3] = [SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE];
+const SASL_HANDSHAKE: i16 = 17;
+const SASL_AUTHENTICATE: i16 = 36;
+
 impl<R> Call for R
 where
     R: Request,
@@ -81,7 +86,7 @@ where
         if R::Response::header_version(version) >= 1 {
             reply = skip_tags(reply)?;
         }
-        let throttle_ms = if R::KEY == API_VERSIONS { 0 } else { first_i32(&reply) };
+        let throttle_ms = if UNTHROTTLED.contains(&R::KEY) { 0 } else { first_i32(&reply) };
         let reply = Decodable::decode(&mut reply, version).map_err(|error| error.to_string())?;
         Ok(Answer { reply, throttle_ms })
     }
@@ -114,7 +119,7 @@ fn skip_tags(mut reply: Bytes) -> Result<Bytes, String> {
     Ok(reply)
 }
 
-/// The first field of every reply that is sent here through `kafka-protocol`, except ApiVersions, is the throttle time.
+/// The first field of every reply that is sent here through `kafka-protocol`, except those above, is the throttle time.
 fn first_i32(reply: &Bytes) -> u32 {
     let first = reply.get(..4).map_or([0; 4], |four| four.try_into().expect("a slice of four"));
     u32::try_from(i32::from_be_bytes(first)).unwrap_or(0)
@@ -129,6 +134,7 @@ const fn name_of(key: i16) -> &'static str {
         8 => "OffsetCommit",
         9 => "OffsetFetch",
         10 => "FindCoordinator",
+        SASL_HANDSHAKE => "SaslHandshake",
         API_VERSIONS => "ApiVersions",
         19 => "CreateTopics",
         22 => "InitProducerId",
@@ -137,6 +143,7 @@ const fn name_of(key: i16) -> &'static str {
         26 => "EndTxn",
         32 => "DescribeConfigs",
         37 => "CreatePartitions",
+        SASL_AUTHENTICATE => "SaslAuthenticate",
         44 => "IncrementalAlterConfigs",
         65 => "DescribeTransactions",
         66 => "ListTransactions",

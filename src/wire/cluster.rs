@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::config::ClusterConfig;
 use crate::metrics::ClusterMetrics;
+use crate::wire::sasl::Sasl;
+use crate::wire::tls::Tls;
 
 /// One cluster of the configuration, built once for the process. It reads like its configuration.
 #[derive(Debug)]
@@ -12,12 +14,18 @@ pub struct Cluster {
     config: Arc<ClusterConfig>,
     /// What is counted of its connections.
     pub metrics: ClusterMetrics,
+    /// `None` without TLS.
+    pub tls: Option<Arc<Tls>>,
+    /// `None` without SASL.
+    pub sasl: Option<Sasl>,
 }
 
 impl Cluster {
     /// A cluster that nobody has spoken to yet.
     pub fn new(config: Arc<ClusterConfig>, metrics: ClusterMetrics) -> Arc<Self> {
-        Arc::new(Self { config, metrics })
+        let security = &config.security;
+        let (tls, sasl) = (security.tls.clone().map(Tls::new), security.sasl.clone().map(Sasl::new));
+        Arc::new(Self { config, metrics, tls, sasl })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::BROKER_WORDS_CHARS_MAX;
 use crate::wire::rights::missing;
 
 /// A broker's error code. Source: Kafka's protocol errors.
@@ -92,6 +93,38 @@ pub enum WireError {
         /// The broker's own words, if any.
         message: Option<String>,
     },
+    /// No TLS with this broker.
+    #[error("{place}: no TLS connection: {why}; {remedy}")]
+    Tls {
+        /// Where: cluster and address.
+        place: Place,
+        /// Why.
+        why: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Our own certificates or keys are unusable.
+    #[error("{place}: {why}")]
+    Security {
+        /// Where: cluster and address.
+        place: Place,
+        /// Which key of the configuration, why, and what to do.
+        why: String,
+    },
+    /// The broker does not take us for who we say we are, or cannot prove who it is.
+    #[error("{place}: not authenticated by {mechanism} as {user}: {cause}; {remedy}")]
+    Unauthenticated {
+        /// Where: cluster and address.
+        place: Place,
+        /// `sasl.mechanism`.
+        mechanism: &'static str,
+        /// User or client id.
+        user: String,
+        /// Why.
+        cause: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The cluster does not know a leader, coordinator or broker that is needed.
     #[error("cluster {cluster}: no {what} known")]
     Nobody {
@@ -133,6 +166,12 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cluster {} ({})", self.cluster, self.address)
     }
+}
+
+/// A broker's words as they may stand in a log: one line of bounded length.
+pub(crate) fn tame(words: String) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    words.chars().take(BROKER_WORDS_CHARS_MAX).map(visible).collect()
 }
 
 /// The code of a reply field: `None` for 0. A code that this build has no name for is kept by number.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use kafka_protocol::messages::ApiVersionsResponse;
 
 use crate::wire::call::Api;
+use crate::wire::error::{Place, WireError};
 
 /// The broker's ranges of versions per request, and the features its cluster has agreed on.
 #[derive(Debug, Default, Clone)]
@@ -28,8 +29,19 @@ impl Versions {
         (version >= api.min && version >= *min).then_some(version)
     }
 
+    /// The same; the error says what to do where there is none.
+    pub fn require(&self, api: Api, place: &Place) -> Result<i16, WireError> {
+        self.agree(api).ok_or_else(|| WireError::Unsupported {
+            place: place.clone(),
+            api: api.name,
+            ours: format!("{}-{}", api.min, api.max),
+            theirs: self.offered(api),
+            remedy: "see the table of supported brokers in OPERATIONS.md".to_owned(),
+        })
+    }
+
     /// The broker's versions of a request, for messages.
-    pub fn offered(&self, api: Api) -> String {
+    fn offered(&self, api: Api) -> String {
         self.ranges.get(&api.key).map_or("none".to_owned(), |(min, max)| format!("{min}-{max}"))
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cluster::load::{Load, produce};
 use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
+use sharebridge::config::security::SecurityConfig;
 use sharebridge::config::{ClusterConfig, GroupConfig, Selection};
 use sharebridge::health::Health;
 use sharebridge::metrics::ClusterMetrics;
@@ -56,6 +57,7 @@ impl Group {
             request_timeout: DEADLINE,
             reconnect_backoff: Duration::from_millis(50),
             reconnect_backoff_max: Duration::from_secs(1),
+            security: SecurityConfig::default(),
         };
         let cluster = Cluster::new(Arc::new(cluster), ClusterMetrics::default());
         let config =
