@@ -11,6 +11,7 @@ mod reference;
 mod relation;
 mod section;
 mod shown;
+mod start_position;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -19,12 +20,14 @@ mod value;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
+pub use start_position::StartPosition;
 
 use crate::limits::CONFIG_BYTES_MAX;
 
@@ -99,6 +102,8 @@ pub struct FlowConfig {
     pub memory_bytes: u64,
     /// Longest time for one transaction on the sink: `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
+    /// What the lanes of this flow may copy in a second, together.
+    pub limits: RateLimits,
 }
 
 /// A share group and what the broker shall hold it to (KIP-932, KIP-1302).
@@ -115,6 +120,17 @@ pub struct GroupConfig {
     /// Where a new group starts, in Kafka's words `earliest`, `latest` or `by_duration:<ISO-8601>`:
     /// `share.auto.offset.reset`.
     pub offset_reset: String,
+    /// Where a new group is put before its first member joins: `start.position`. Unless it is `Auto`, the reset policy is `earliest`.
+    pub start: StartPosition,
+}
+
+/// What a flow may copy in a second, in one process; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Bytes of record batches, compressed as they are: `limit.bytes.per.second`.
+    pub bytes: Option<NonZeroU64>,
+    /// Records: `limit.records.per.second`.
+    pub records: Option<NonZeroU64>,
 }
 
 impl Config {

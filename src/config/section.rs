@@ -8,6 +8,7 @@ use super::document::{Place, Property, Table};
 use super::error::{ConfigError, Problem};
 use super::key::{self, KEYS};
 use super::nearest::nearest;
+use super::start_position::StartPosition;
 use super::value::{Value, is_name};
 
 /// The good values of one table.
@@ -134,6 +135,13 @@ impl View<'_> {
     pub(super) fn list(&mut self, name: &str) -> Option<Vec<String>> {
         let Value::List(list) = self.value(name)? else { unreachable!("{name} is a list in the table of keys") };
         Some(list)
+    }
+
+    pub(super) fn start(&mut self, name: &str) -> Option<StartPosition> {
+        let Value::Start(start) = self.value(name)? else {
+            unreachable!("{name} is a start position in the table of keys")
+        };
+        Some(start)
     }
 
     pub(super) fn address(&mut self, name: &str) -> Option<SocketAddr> {

@@ -9,6 +9,7 @@ use super::document::Raw;
 use super::error::Problem;
 use super::offset_reset;
 use super::shown::Shown;
+use super::start_position::StartPosition;
 use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX};
 
 /// What a value must be.
@@ -32,6 +33,8 @@ pub(super) enum Kind {
     Topics,
     /// A reset policy of share groups.
     OffsetReset,
+    /// Where a new share group starts.
+    StartPosition,
     /// Directives of tracing's `EnvFilter`.
     LogLevel,
 }
@@ -44,6 +47,7 @@ pub(super) enum Value {
     Text(String),
     List(Vec<String>),
     Address(SocketAddr),
+    Start(StartPosition),
 }
 
 impl Kind {
@@ -70,6 +74,7 @@ impl Kind {
             Kind::Servers => return self.servers(text),
             Kind::Topics => None,
             Kind::OffsetReset => offset_reset::is_valid(text).then(|| Value::Text(text.to_owned())),
+            Kind::StartPosition => StartPosition::parse(text).map(Value::Start),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
         };
         value.ok_or_else(|| self.refuse(Shown(text).in_quotes()))
@@ -89,6 +94,9 @@ impl Kind {
                 "an array of topic names such as [\"orders\"], each 1 to {TOPIC_CHARS_MAX} characters of A-Z a-z 0-9 . _ -"
             ),
             Kind::OffsetReset => "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned(),
+            Kind::StartPosition => {
+                "auto, earliest, latest, group:<id of another group>, or a time such as 2026-01-31T12:00:00Z".to_owned()
+            }
             Kind::LogLevel => {
                 "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cluster::load::{Load, produce};
 use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
-use sharebridge::config::{ClusterConfig, GroupConfig};
+use sharebridge::config::{ClusterConfig, GroupConfig, StartPosition};
 use sharebridge::health::Health;
 use sharebridge::source::share::group::{GroupError, prepare};
 use sharebridge::source::share::membership::Membership;
@@ -53,8 +53,14 @@ impl Group {
             reconnect_backoff: Duration::from_millis(50),
             reconnect_backoff_max: Duration::from_secs(1),
         });
-        let config =
-            GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
+        let config = GroupConfig {
+            id,
+            lock,
+            delivery_count_max: 10,
+            record_locks_max: 4000,
+            offset_reset: "earliest".into(),
+            start: StartPosition::Auto,
+        };
         let mut client = Client::new(cluster.clone());
         while let Err(error) = prepare(&mut client, &config, std::slice::from_ref(&topic)).await {
             // A fresh cluster first has to make its coordinators.
