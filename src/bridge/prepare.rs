@@ -4,6 +4,7 @@ use crate::config::FlowConfig;
 use crate::health::Health;
 use crate::limits::METADATA_AGE_MAX;
 use crate::source::share::group::{self, GroupError};
+use crate::source::share::start::Placement;
 use crate::wire::admin::{Configs, NewTopic, Resource, create_topic, describe_configs};
 use crate::wire::backoff::Backoff;
 use crate::wire::client::TopicInfo;
@@ -13,14 +14,20 @@ use crate::wire::{Client, Code, WireError};
 /// lost, and large record batches refused.
 const COPIED_CONFIGS: [&str; 4] = ["cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes"];
 
-/// Tries until all is prepared; only a group whose configs are refused ends it early.
+/// Tries until all is prepared; only a group that can't be brought to its configs or its start position ends it early.
 pub async fn prepare(flow: &FlowConfig, health: &Health) -> Result<(), GroupError> {
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
     let mut backoff = Backoff::default();
+    let mut placement = Placement::new(flow.group.clone());
     loop {
-        match group::prepare(&mut source, &flow.group, &flow.topics).await {
+        let prepared = match group::prepare(&mut source, &flow.group, &flow.topics).await {
+            Ok(()) => placement.place(&mut source, &flow.topics).await,
+            failed => failed,
+        };
+        match prepared {
             Ok(()) => break,
             Err(GroupError::Cluster(error)) => {
+                source.forget_coordinators();
                 health.trouble("share group", error);
                 tokio::time::sleep(backoff.pause()).await;
             }

@@ -24,6 +24,7 @@ mod rights;
 mod session;
 mod shutdown;
 mod source_restart;
+mod start;
 mod stream;
 mod tidy;
 mod verify;
