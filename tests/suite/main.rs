@@ -16,6 +16,7 @@ mod hold;
 mod keeper;
 mod lock;
 mod many;
+mod matrix;
 mod network;
 mod open_transaction;
 mod partition;
