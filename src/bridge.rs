@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::config::{BridgeConfig, Config};
 use crate::flow::Flow;
 use crate::health::Health;
+use crate::lane::brake::Brake;
 use crate::lane::{Lane, Wish, told};
 use crate::limits::FAREWELL_MAX;
 use crate::metrics::{self, FlowMetrics};
@@ -137,6 +139,8 @@ async fn run_flow(
     let mut watchers = JoinSet::new();
     watchers.spawn(discovery.run());
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
+    // Nobody changes the limits of a running flow yet; a receiver keeps the last ones.
+    let brake = Brake::new(watch::channel(flow.limits).1, Instant::now());
     let incarnation = Uuid::new_v4();
     let (parking, frontiers) = (Parking::default(), Frontiers::default());
     let mut observer =
@@ -150,7 +154,9 @@ async fn run_flow(
         let transactional_id = transactional_id(&flow.name, incarnation, number);
         let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
-        lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
+        lanes.spawn(
+            Lane::new((source, sink), (bytes_max, brake.clone()), wish.clone(), (health, metrics.clone())).run(),
+        );
     }
     watchers.spawn(observer.run(stopped));
     health.well("start");
@@ -165,7 +171,7 @@ async fn run_flow(
 /// What must stand before anything is acquired. What is refused changes nothing.
 async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
     check::admit(flow, health).await?;
-    prepare::prepare(flow, health).await?;
+    prepare::prepare(flow, discovery, health).await?;
     discovery.begin().await;
     Ok(())
 }

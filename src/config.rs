@@ -15,6 +15,7 @@ mod section;
 pub mod security;
 mod selection;
 mod shown;
+mod start_position;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod value;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,7 @@ use error::{ConfigError, Problem};
 pub use secret::Secret;
 use security::SecurityConfig;
 pub use selection::{Cover, Pattern, Selection};
+pub use start_position::StartPosition;
 
 use crate::limits::CONFIG_BYTES_MAX;
 
@@ -113,6 +116,8 @@ pub struct FlowConfig {
     pub memory_bytes: u64,
     /// Longest time for one transaction on the sink: `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
+    /// What the lanes of this flow may copy in a second, together.
+    pub limits: RateLimits,
 }
 
 /// What sharebridge may do to topics of the target.
@@ -150,6 +155,17 @@ pub struct GroupConfig {
     /// Where a new group starts, in Kafka's words `earliest`, `latest` or `by_duration:<ISO-8601>`:
     /// `share.auto.offset.reset`.
     pub offset_reset: String,
+    /// Where a new group is put before its first member joins: `start.position`. Unless it is `Auto`, the reset policy is `earliest`.
+    pub start: StartPosition,
+}
+
+/// What a flow may copy in a second, in one process; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Bytes of record batches, compressed as they are: `limit.bytes.per.second`.
+    pub bytes: Option<NonZeroU64>,
+    /// Records: `limit.records.per.second`.
+    pub records: Option<NonZeroU64>,
 }
 
 impl Config {

@@ -20,14 +20,16 @@ use crate::health::Health;
 use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE, QUICK_DIVISOR};
 use crate::metrics::{CarveLabels, FlowMetrics};
 use crate::sink::{Fate, Sink, SinkError, Written};
-use crate::source::{Parcel, Settlement, Source, TopicPartition};
+use crate::source::{Parcel, Settlement, Shipment, Source, TopicPartition};
 use crate::wire::backoff::Backoff;
 
+pub mod brake;
 pub mod queue;
 pub mod recopy;
 pub mod retry;
 pub mod shelf;
 
+use brake::Brake;
 use queue::Queue;
 use retry::{Decision, Held, judge};
 use shelf::Shelf;
@@ -57,6 +59,7 @@ pub struct Lane<S, K> {
     wish: watch::Receiver<Wish>,
     /// Bytes that the lane may keep in memory.
     bytes_max: usize,
+    brake: Brake,
     queue: Queue,
     shelf: Shelf,
     backoff: Backoff,
@@ -69,10 +72,10 @@ pub struct Lane<S, K> {
 }
 
 impl<S: Source, K: Sink> Lane<S, K> {
-    /// A lane between two ends.
+    /// A lane between two ends, which acquires as the brake of its flow allows.
     pub fn new(
         (source, sink): (S, K),
-        bytes_max: usize,
+        (bytes_max, brake): (usize, Brake),
         wish: watch::Receiver<Wish>,
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
@@ -82,6 +85,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
             sink,
             wish,
             bytes_max,
+            brake,
             queue: Queue::new(bytes_max),
             shelf: Shelf::default(),
             backoff: Backoff::default(),
@@ -170,10 +174,16 @@ impl<S: Source, K: Sink> Lane<S, K> {
         }
         self.health.well("memory");
         let mut wish = self.wish.clone();
-        tokio::select! {
-            shipment = self.source.poll(room, patience) => self.queue.extend(shipment.parcels),
-            () = told(&mut wish, Wish::Drain) => {}
-        }
+        let grant = self.brake.grant(Instant::now());
+        let patience = if grant.bytes_max == 0 { patience.min(grant.wait) } else { patience };
+        let shipment = tokio::select! {
+            shipment = self.source.poll(room.min(grant.bytes_max), patience) => shipment,
+            () = told(&mut wish, Wish::Drain) => Shipment::default(),
+        };
+        let bytes = shipment.parcels.iter().map(Parcel::size).sum();
+        let records = shipment.parcels.iter().flat_map(Parcel::held).map(|range| range.count()).sum();
+        self.brake.settle(grant, (bytes, records));
+        self.queue.extend(shipment.parcels);
     }
 
     /// Forgets what is ours no longer. A topic partition on trial of which nothing is left has nothing to be tried with.

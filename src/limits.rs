@@ -41,6 +41,12 @@ pub const FEATURES_EVERY: Duration = Duration::from_secs(5);
 /// Record batch bytes in one Produce request, unless its first batch alone is larger. Brokers refuse frames over 100 MiB (`socket.request.max.bytes`).
 pub const PRODUCE_BYTES_MAX: usize = 8 << 20;
 
+/// A brake lets lanes acquire in portions of this time of its limit: small ones are smooth, large ones cost fewer fetches.
+pub const BRAKE_PORTION: Duration = Duration::from_millis(250);
+
+/// What a brake keeps free at most while little is acquired, in time of its limit.
+pub const BRAKE_BURST: Duration = Duration::from_millis(500);
+
 /// Longest that a broker's throttle time is obeyed before the connection is used again.
 pub const THROTTLE_MAX: Duration = Duration::from_secs(30);
 
@@ -290,6 +296,7 @@ const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
 const _: () = assert!(SLOW_FETCH_BYTES_MIN <= FETCH_BYTES_MIN);
 const _: () = assert!(2 * FETCH_BYTES_MIN as u64 <= LANE_BYTES_MIN);
+const _: () = assert!(BRAKE_PORTION.as_millis() <= BRAKE_BURST.as_millis());
 const _: () = assert!(RETRY_MIN.as_millis() < RETRY_MAX.as_millis());
 const _: () = assert!(RENEW_AT_DIVISOR < RENEW_AGAIN_DIVISOR);
 const _: () = assert!(RENEW_AT_DIVISOR < ACKNOWLEDGE_PATIENCE_DIVISOR);

@@ -40,7 +40,8 @@ impl fmt::Debug for TopicPartition {
 /// The source renews the acquisition locks of everything that it handed out and that was not settled yet, by itself and for as
 /// long as it lives: to hold records, a lane has nothing to do but keep them.
 pub trait Source: Send {
-    /// Waits until something was acquired, at most for `patience`; takes about `bytes_max` bytes. An empty shipment says: not yet.
+    /// Waits until something was acquired, at most for `patience`; asks for about `bytes_max` bytes, or with 0 for nothing beyond what
+    /// earlier polls have asked for. An empty shipment says: not yet.
     fn poll(&mut self, bytes_max: usize, patience: Duration) -> impl Future<Output = Shipment> + Send;
 
     /// Gathers what earlier polls have asked for and is still on its way, and asks for nothing more. Empty means: nothing is.

@@ -1,19 +1,28 @@
 //! The share group's configs, which must stand before a flow may join it.
 
+use crate::bridge::discovery::Discovery;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::source::share::group::{self, GroupError};
+use crate::source::share::start::Placement;
 use crate::wire::Client;
 use crate::wire::backoff::Backoff;
+use crate::wire::client::TopicInfo;
 
-/// Tries until the group is as configured; only refused configs end it early.
-pub async fn prepare(flow: &Flow, health: &Health) -> Result<(), GroupError> {
+/// Tries until the group is as configured, and stands where it is to start; only what no waiting would mend ends it early.
+pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), GroupError> {
     let mut source = Client::new(flow.source.clone());
     let mut backoff = Backoff::default();
+    let mut placement = Placement::new(flow.group.clone());
     loop {
-        match group::prepare(&mut source, &flow.group, &flow.topics).await {
+        let prepared = match group::prepare(&mut source, &flow.group, &flow.topics).await {
+            Ok(()) => place(&mut placement, &mut source, discovery).await,
+            failed => failed,
+        };
+        match prepared {
             Ok(()) => break,
             Err(GroupError::Cluster(error)) => {
+                source.forget_coordinators();
                 health.trouble("share group", error);
                 tokio::time::sleep(backoff.pause()).await;
             }
@@ -22,4 +31,10 @@ pub async fn prepare(flow: &Flow, health: &Health) -> Result<(), GroupError> {
     }
     health.well("share group");
     Ok(())
+}
+
+async fn place(placement: &mut Placement, source: &mut Client, discovery: &mut Discovery) -> Result<(), GroupError> {
+    let seen = discovery.look().await.map_err(GroupError::Cluster)?;
+    let topics: Vec<TopicInfo> = seen.sorted.copied.into_iter().map(|(topic, _)| topic).collect();
+    placement.place(source, &topics).await
 }

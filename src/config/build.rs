@@ -1,6 +1,7 @@
 //! Builds the domain types from checked tables.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::document::{Place, Table};
@@ -8,7 +9,10 @@ use super::error::{ConfigError, Problem};
 use super::relation::{self, common_server};
 use super::section::{Section, View};
 use super::security::build::security;
-use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat, Selection, TargetTopicsConfig};
+use super::{
+    BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat, RateLimits, Selection, StartPosition,
+    TargetTopicsConfig,
+};
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
 
 /// Clusters by name; `None` is one with errors of its own.
@@ -110,6 +114,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         };
         view.report("transaction.timeout.ms", problem);
     }
+    let limits = limits(&mut view);
     let (lanes, memory_bytes) = (view.number("lanes.count"), view.number("memory.max.bytes"));
     if let (Some(lanes), Some(bytes)) = (lanes, memory_bytes)
         && bytes / u64::from(lanes) < LANE_BYTES_MIN
@@ -129,6 +134,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         lanes: lanes?,
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
+        limits: limits?,
     })
 }
 
@@ -156,13 +162,32 @@ fn target_topics(view: &mut View<'_>) -> Option<TargetTopicsConfig> {
     })
 }
 
+fn limits(view: &mut View<'_>) -> Option<RateLimits> {
+    let (bytes, records) = (view.number("limit.bytes.per.second"), view.number("limit.records.per.second"));
+    Some(RateLimits { bytes: NonZeroU64::new(bytes?), records: NonZeroU64::new(records?) })
+}
+
 fn group(view: &mut View<'_>) -> Option<GroupConfig> {
+    let (id, offset_reset) = (view.text("share.group.id"), view.text("share.auto.offset.reset"));
+    let start = view.start("start.position");
+    if let (Some(start), Some(reset)) = (&start, &offset_reset)
+        && *start != StartPosition::Auto
+        && reset != "earliest"
+    {
+        view.report("start.position", Problem::StartAndReset { reset: reset.clone() });
+    }
+    if let (Some(StartPosition::Group(other)), Some(id)) = (&start, &id)
+        && other == id
+    {
+        view.report("start.position", Problem::StartsFromItself { id: id.clone() });
+    }
     Some(GroupConfig {
-        id: view.text("share.group.id")?,
+        id: id?,
         lock: view.duration("share.acquisition.lock.timeout.ms")?,
         delivery_count_max: view.number("share.max.delivery.count")?,
         record_locks_max: view.number("share.partition.max.record.locks")?,
-        offset_reset: view.text("share.auto.offset.reset")?,
+        offset_reset: offset_reset?,
+        start: start?,
     })
 }
 

@@ -190,6 +190,12 @@ pub(super) enum Problem {
     )]
     MemoryPerLane { bytes: u64, lanes: u32, lane_bytes_min: u64 },
     #[error(
+        "contradicts share.auto.offset.reset of {reset}: partitions that are created later begin at their beginning, leave one of the two out"
+    )]
+    StartAndReset { reset: String },
+    #[error("names the flow's own share.group.id {}, name the group to go on from", Shown(.id).in_quotes())]
+    StartsFromItself { id: String },
+    #[error(
         "is {} in {other} too: two flows may not share a group on the same source cluster, give each its own",
         Shown(.id).in_quotes()
     )]

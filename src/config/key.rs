@@ -65,7 +65,7 @@ fn is_inner(name: &str) -> bool {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 54] = [
+pub(super) const KEYS: [Key; 57] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -443,6 +443,27 @@ pub(super) const KEYS: [Key; 54] = [
         kind: Kind::Integer { min: 1_000, max: 900_000, unit: "ms" },
         default: Some("3000"),
         doc: "Longest time for one transaction on the sink",
+    },
+    Key {
+        name: "start.position",
+        scope: Scope::Flow,
+        kind: Kind::StartPosition,
+        default: Some("auto"),
+        doc: "Where a new group starts in the partitions that exist by then; auto leaves that to share.auto.offset.reset",
+    },
+    Key {
+        name: "limit.bytes.per.second",
+        scope: Scope::Flow,
+        kind: Kind::Integer { min: 0, max: 1 << 40, unit: "bytes a second" },
+        default: Some("0"),
+        doc: "Most bytes of record batches that one process copies for a flow; 0 is no limit",
+    },
+    Key {
+        name: "limit.records.per.second",
+        scope: Scope::Flow,
+        kind: Kind::Integer { min: 0, max: 1 << 40, unit: "records a second" },
+        default: Some("0"),
+        doc: "Most records that one process copies for a flow; 0 is no limit",
     },
 ];
 

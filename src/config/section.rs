@@ -10,6 +10,7 @@ use super::key::{self, KEYS, Key};
 use super::nearest::nearest;
 use super::secret::{Secret, Template};
 use super::selection::Pattern;
+use super::start_position::StartPosition;
 use super::value::{Kind, Value, is_name};
 
 /// The good values of one table.
@@ -183,6 +184,13 @@ impl View<'_> {
             unreachable!("{name} is a list of patterns in the table of keys")
         };
         Some(patterns)
+    }
+
+    pub(super) fn start(&mut self, name: &str) -> Option<StartPosition> {
+        let Value::Start(start) = self.value(name)? else {
+            unreachable!("{name} is a start position in the table of keys")
+        };
+        Some(start)
     }
 
     pub(super) fn address(&mut self, name: &str) -> Option<SocketAddr> {

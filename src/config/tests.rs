@@ -75,10 +75,12 @@ fn defaults_fill_what_the_file_leaves_out() {
                 delivery_count_max: 10,
                 record_locks_max: 4000,
                 offset_reset: "earliest".to_owned(),
+                start: StartPosition::Auto,
             },
             lanes: 2,
             memory_bytes: 64 << 20,
             transaction_timeout: Duration::from_secs(3),
+            limits: RateLimits::default(),
         }],
     };
     assert_eq!(config, expected);
@@ -115,7 +117,10 @@ share.group.id = 'g'
 share.acquisition.lock.timeout.ms = 60000
 share.max.delivery.count = 25
 share.partition.max.record.locks = 100
-share.auto.offset.reset = 'by_duration:PT1H'
+share.auto.offset.reset = 'earliest'
+start.position = 'group:other'
+limit.bytes.per.second = 1_000_000
+limit.records.per.second = 1
 allow.unordered.compacted = true
 lanes.count = 64
 memory.max.bytes = 67108864
@@ -158,11 +163,13 @@ transaction.timeout.ms = 49999
             lock: Duration::from_secs(60),
             delivery_count_max: 25,
             record_locks_max: 100,
-            offset_reset: "by_duration:PT1H".to_owned(),
+            offset_reset: "earliest".to_owned(),
+            start: StartPosition::Group("other".to_owned()),
         }
     );
     assert_eq!((flow.lanes, flow.memory_bytes), (64, 64 << 20));
     assert_eq!(flow.transaction_timeout, Duration::from_millis(49_999));
+    assert_eq!(flow.limits, RateLimits { bytes: NonZeroU64::new(1_000_000), records: NonZeroU64::new(1) });
 }
 
 #[test]

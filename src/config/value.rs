@@ -12,6 +12,7 @@ use super::offset_reset;
 use super::secret::Secret;
 use super::selection::Pattern;
 use super::shown::Shown;
+use super::start_position::StartPosition;
 use crate::limits::{
     NAME_CHARS_MAX, PATH_BYTES_MAX, PATTERN_COUNT_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX,
 };
@@ -46,6 +47,8 @@ pub(super) enum Kind {
     Replicas,
     /// A reset policy of share groups.
     OffsetReset,
+    /// Where a new share group starts.
+    StartPosition,
     /// Directives of tracing's `EnvFilter`.
     LogLevel,
     /// Text that may be left out.
@@ -69,6 +72,7 @@ pub(super) enum Value {
     Address(SocketAddr),
     /// `None` is one that is left out.
     Secret(Option<Secret>),
+    Start(StartPosition),
 }
 
 impl Kind {
@@ -112,6 +116,7 @@ impl Kind {
                 is_legal.then(|| Value::Text(text.to_owned()))
             }
             Kind::OffsetReset => offset_reset::is_valid(text).then(|| Value::Text(text.to_owned())),
+            Kind::StartPosition => StartPosition::parse(text).map(Value::Start),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
             Kind::Optional => (text.is_empty() || is_text(text)).then(|| Value::Text(text.to_owned())),
             Kind::File => (text.is_empty() || is_path(text)).then(|| Value::Text(text.to_owned())),
@@ -145,6 +150,9 @@ impl Kind {
             }
             Kind::Replicas => format!("default or a whole number from 1 to {REPLICA_COUNT_MAX}"),
             Kind::OffsetReset => "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned(),
+            Kind::StartPosition => {
+                "auto, earliest, latest, group:<id of another group>, or a time such as 2026-01-31T12:00:00Z".to_owned()
+            }
             Kind::LogLevel => {
                 "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
             }

@@ -1,11 +1,14 @@
 //! What a lane promises, played between a scripted source and a scripted sink in paused time.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::Wish;
 use crate::batch::OffsetRange;
+use crate::config::RateLimits;
 use crate::limits::{FETCH_BYTES_MIN, HOLD_RETRY, RETRY_MIN};
 use crate::sink::Fate;
+use crate::source::Parcel;
 use crate::wire::Code;
 
 mod random;
@@ -45,6 +48,22 @@ async fn nothing_is_polled_before_the_sink_has_opened() {
     assert_eq!((stage.journal(), stage.troubles()), (vec![], vec!["target".to_owned()]));
     stage.pass(10 * SECOND).await;
     assert_eq!(stage.journal()[..2], [Opened, Polled]);
+    assert!(stage.troubles().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_brake_keeps_a_lane_to_its_limit() {
+    let shipments: Vec<_> = (0..20).map(|round| vec![parcel(0, 500 * round, &[500])]).collect();
+    let bytes = shipments.iter().flatten().map(Parcel::size).sum::<usize>() as u64;
+    let limits = RateLimits { bytes: NonZeroU64::new(bytes / 20), ..RateLimits::default() };
+    let stage = Script { limits, ..Script::of(shipments, vec![]) }.play();
+    for second in 1..=20 {
+        stage.pass(SECOND).await;
+        let expected = 500 * second;
+        assert!(stage.metrics.sent.get().abs_diff(expected) <= 500, "{} after {second} s", stage.metrics.sent.get());
+    }
+    stage.pass(SECOND).await;
+    assert_eq!(stage.metrics.sent.get(), 10_000);
     assert!(stage.troubles().is_empty());
 }
 

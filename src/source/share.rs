@@ -30,6 +30,7 @@ pub mod parking;
 pub mod reader;
 pub mod rewritten;
 pub mod session;
+pub mod start;
 pub mod suspects;
 
 use frontier::Frontiers;
@@ -233,6 +234,9 @@ impl ShareSource {
         let idle = |handle: &&mut Handle| handle.following && handle.asked.is_none();
         let idle_count = self.readers.values_mut().filter(idle).count().max(1);
         let share = bytes_max.saturating_sub(outstanding) / idle_count;
+        if share == 0 {
+            return;
+        }
         for handle in self.readers.values_mut().filter(idle) {
             handle.asked = handle.commands.try_send(Command::Fetch(share)).ok().map(|()| share);
         }

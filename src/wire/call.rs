@@ -149,6 +149,7 @@ const fn name_of(key: i16) -> &'static str {
         66 => "ListTransactions",
         76 => "ShareGroupHeartbeat",
         77 => "ShareGroupDescribe",
+        91 => "AlterShareGroupOffsets",
         _ => "request",
     }
 }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
-use kafka_protocol::messages::{BrokerId, FetchRequest, OffsetForLeaderEpochRequest, TopicName};
+use kafka_protocol::messages::{BrokerId, FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use crate::batch::Aborted;
 use crate::limits::{FETCH_WAIT, REWRITTEN_READ_BYTES};
+use crate::wire::client::{Client, TopicInfo};
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
 
@@ -64,6 +66,82 @@ pub async fn epoch_ends(connection: &Connection, asked: &[EpochOf]) -> Result<Ve
         }
     }
     Ok(ends)
+}
+
+/// A place in a log. Source: ListOffsetsRequest.json.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The first offset that is there.
+    Earliest,
+    /// Behind the last record that is no part of an open transaction or behind one.
+    Stable,
+    /// Behind the last record.
+    End,
+    /// The first record below [`Stable`](Self::Stable) that is not older: milliseconds since 1970.
+    At(i64),
+}
+
+impl Moment {
+    fn timestamp(self) -> i64 {
+        match self {
+            Self::Earliest => -2,
+            Self::Stable | Self::End => -1,
+            Self::At(ms) => ms,
+        }
+    }
+
+    fn isolation_level(self) -> i8 {
+        match self {
+            Self::Stable | Self::At(_) => 1,
+            Self::Earliest | Self::End => 0,
+        }
+    }
+}
+
+/// Looks a moment up in all partitions of these topics, by topic and partition; those in which there is nothing of it are left out.
+///
+/// Errors: one of the partitions has no leader, or another one than we know.
+pub async fn list_offsets(
+    client: &mut Client,
+    topics: &[TopicInfo],
+    moment: Moment,
+) -> Result<BTreeMap<(String, i32), i64>, WireError> {
+    let mut led: BTreeMap<i32, BTreeMap<&str, Vec<ListOffsetsPartition>>> = BTreeMap::new();
+    for topic in topics {
+        for (partition, leader) in (0..).zip(&topic.leaders) {
+            let nobody = || WireError::Nobody {
+                cluster: client.cluster().into(),
+                what: format!("leader of {}-{partition}", topic.name),
+            };
+            let question = ListOffsetsPartition::default().with_partition_index(partition);
+            let question = question.with_current_leader_epoch(-1).with_timestamp(moment.timestamp());
+            led.entry(leader.ok_or_else(nobody)?).or_default().entry(&topic.name).or_default().push(question);
+        }
+    }
+    let mut offsets = BTreeMap::new();
+    for (node, topics) in led {
+        let topic = |(name, partitions): (&str, _)| {
+            let name = TopicName(StrBytes::from_string(name.to_owned()));
+            ListOffsetsTopic::default().with_name(name).with_partitions(partitions)
+        };
+        let request = ListOffsetsRequest::default()
+            .with_replica_id(NO_REPLICA)
+            .with_isolation_level(moment.isolation_level())
+            .with_topics(topics.into_iter().map(topic).collect());
+        let connection = client.broker(node).await?;
+        for topic in connection.call(&request).await?.topics {
+            for answer in topic.partitions {
+                if let Some(code) = code_of(answer.error_code) {
+                    let what = format!("{}-{}", &*topic.name.0, answer.partition_index);
+                    return Err(connection.answered("ListOffsets", &what, (code, None)));
+                }
+                if answer.offset >= 0 {
+                    offsets.insert((topic.name.0.to_string(), answer.partition_index), answer.offset);
+                }
+            }
+        }
+    }
+    Ok(offsets)
 }
 
 /// What a read has brought.

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use kafka_protocol::messages::alter_share_group_offsets_request::{
+    AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
+};
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::{
-    GroupId, OffsetCommitRequest, OffsetFetchRequest, ShareGroupDescribeRequest, TopicName,
+    AlterShareGroupOffsetsRequest, GroupId, OffsetCommitRequest, OffsetFetchRequest, ShareGroupDescribeRequest,
+    TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -28,9 +32,11 @@ pub struct Committed {
 }
 
 /// All that a consumer group has committed; nothing where there is no such group.
+///
+/// Errors: one of the offsets is not known, or part of a transaction that is still open (KIP-447).
 pub async fn committed(client: &mut Client, group: &str) -> Result<Vec<Committed>, WireError> {
     let wanted = OffsetFetchRequestGroup::default().with_group_id(group_id(group)).with_topics(None);
-    let request = OffsetFetchRequest::default().with_groups(vec![wanted]);
+    let request = OffsetFetchRequest::default().with_groups(vec![wanted]).with_require_stable(true);
     let connection = client.coordinator(CoordinatorKind::Group, group).await?;
     let reply = connection.call(&request).await?;
     let mut found = vec![];
@@ -40,7 +46,12 @@ pub async fn committed(client: &mut Client, group: &str) -> Result<Vec<Committed
         }
         for topic in answer.topics {
             let name = topic.name.0.to_string();
-            let partitions = topic.partitions.into_iter().filter(|p| p.error_code == 0 && p.committed_offset >= 0);
+            let unknown = topic.partitions.iter().find_map(|p| Some((p.partition_index, code_of(p.error_code)?)));
+            if let Some((partition, code)) = unknown {
+                let what = format!("group {group}, {name}-{partition}");
+                return Err(connection.answered("OffsetFetch", &what, (code, None)));
+            }
+            let partitions = topic.partitions.into_iter().filter(|p| p.committed_offset >= 0);
             found.extend(partitions.map(|p| Committed {
                 topic: name.clone(),
                 partition: p.partition_index,
@@ -82,6 +93,48 @@ pub async fn commit(client: &mut Client, group: &str, offsets: &[Committed]) -> 
             Err(connection.answered("OffsetCommit", &what, (code, None)))
         }
     }
+}
+
+/// Sets the start offsets of a share group without members, by topic and partition. The group is made by it.
+///
+/// Errors: `NonEmptyGroup` where it has members.
+pub async fn set_share_offsets(
+    client: &mut Client,
+    group: &str,
+    offsets: &BTreeMap<(String, i32), i64>,
+) -> Result<(), WireError> {
+    let mut topics: BTreeMap<&str, Vec<AlterShareGroupOffsetsRequestPartition>> = BTreeMap::new();
+    for ((topic, partition), offset) in offsets {
+        let partition = AlterShareGroupOffsetsRequestPartition::default()
+            .with_partition_index(*partition)
+            .with_start_offset(*offset);
+        topics.entry(topic).or_default().push(partition);
+    }
+    let topic = |(name, partitions): (&str, _)| {
+        let name = TopicName(StrBytes::from_string(name.to_owned()));
+        AlterShareGroupOffsetsRequestTopic::default().with_topic_name(name).with_partitions(partitions)
+    };
+    let request = AlterShareGroupOffsetsRequest::default()
+        .with_group_id(group_id(group))
+        .with_topics(topics.into_iter().map(topic).collect());
+    let connection = client.coordinator(CoordinatorKind::Group, group).await?;
+    let reply = connection.call(&request).await?;
+    let refused = |what: &str, code, message: Option<StrBytes>| {
+        let message = message.map(|words| words.to_string());
+        Err(connection.answered("AlterShareGroupOffsets", what, (code, message)))
+    };
+    if let Some(code) = code_of(reply.error_code) {
+        return refused(&format!("group {group}"), code, reply.error_message);
+    }
+    for topic in reply.responses {
+        for partition in topic.partitions {
+            if let Some(code) = code_of(partition.error_code) {
+                let what = format!("group {group}, {}-{}", &*topic.topic_name.0, partition.partition_index);
+                return refused(&what, code, partition.error_message);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Member ids of a share group.

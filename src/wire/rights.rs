@@ -6,9 +6,10 @@ use crate::wire::error::Code;
 pub fn missing(api: &str, code: Code) -> Option<&'static str> {
     match (code, api) {
         (Code::TopicAuthorizationFailed, "Produce" | "AddPartitionsToTxn") => Some("WRITE on the topic"),
-        (Code::TopicAuthorizationFailed, "ShareFetch" | "ShareAcknowledge" | "Fetch" | "OffsetCommit") => {
-            Some("READ on the topic")
-        }
+        (
+            Code::TopicAuthorizationFailed,
+            "ShareFetch" | "ShareAcknowledge" | "Fetch" | "OffsetCommit" | "AlterShareGroupOffsets",
+        ) => Some("READ on the topic"),
         (Code::TopicAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the topic"),
         (Code::TopicAuthorizationFailed, "CreateTopics") => Some("CREATE on the topic"),
         (Code::TopicAuthorizationFailed, "CreatePartitions") => Some("ALTER on the topic"),
@@ -16,7 +17,7 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
         (Code::TopicAuthorizationFailed, _) => Some("DESCRIBE on the topic"),
         (
             Code::GroupAuthorizationFailed,
-            "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit",
+            "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit" | "AlterShareGroupOffsets",
         ) => Some("READ on the group"),
         (Code::GroupAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the group"),
         (Code::GroupAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the group"),

@@ -40,6 +40,27 @@ fn a_transaction_must_end_before_the_lock() {
 }
 
 #[test]
+fn a_start_position_stands_alone() {
+    let why = "partitions that are created later begin at their beginning, leave one of the two out";
+    for reset in ["latest", "by_duration:PT1H"] {
+        let line = format!("share.auto.offset.reset = '{reset}'\nstart.position = 'latest'");
+        says(
+            &with_flow(&line),
+            &[&format!("f.toml:10: [flows.f] start.position: contradicts share.auto.offset.reset of {reset}: {why}")],
+        );
+    }
+    line_says(
+        "start.position = 'group:sharebridge-f'",
+        "[flows.f] start.position: names the flow's own share.group.id \"sharebridge-f\", name the group to go on from",
+    );
+    for good in
+        ["share.auto.offset.reset = 'latest'", "start.position = 'latest'", "start.position = 2026-01-31T12:00:00Z"]
+    {
+        assert!(parse(&with_flow(good)).is_ok(), "{good}");
+    }
+}
+
+#[test]
 fn every_lane_needs_memory() {
     line_says(
         "memory.max.bytes = 1048577",

@@ -45,6 +45,14 @@ fn texts_and_policies_are_checked() {
             "share.auto.offset.reset = 'none'",
             "share.auto.offset.reset: cannot be \"none\", give earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H",
         ),
+        (
+            "start.position = '2026-01-31'",
+            "start.position: cannot be \"2026-01-31\", give auto, earliest, latest, group:<id of another group>, or a time such as 2026-01-31T12:00:00Z",
+        ),
+        (
+            "limit.bytes.per.second = -1",
+            "limit.bytes.per.second: cannot be \"-1\", give a whole number of bytes a second from 0 to 1099511627776",
+        ),
     ] {
         line_says(line, &format!("[flows.f] {expected}"));
     }

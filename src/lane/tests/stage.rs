@@ -9,7 +9,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::batch::{OffsetRange, sample, within};
+use crate::config::RateLimits;
 use crate::health::Health;
+use crate::lane::brake::Brake;
 use crate::lane::{Lane, Wish};
 use crate::metrics::FlowMetrics;
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
@@ -84,6 +86,8 @@ pub(super) struct Script {
     pub(super) silent: Vec<i32>,
     /// The memory of the lane.
     pub(super) bytes_max: usize,
+    /// What the brake allows.
+    pub(super) limits: RateLimits,
     /// How long each poll that brings something takes, and each write, commit and settlement.
     pub(super) pace: Duration,
 }
@@ -98,6 +102,7 @@ impl Script {
             answers,
             silent: vec![],
             bytes_max: 1 << 20,
+            limits: RateLimits::default(),
             pace: Duration::ZERO,
         }
     }
@@ -124,7 +129,8 @@ impl Script {
         };
         let (wish, watched) = watch::channel(Wish::Run);
         let (health, metrics) = (Health::default(), FlowMetrics::default());
-        let lane = Lane::new((source, sink), self.bytes_max, watched, (health.clone(), metrics.clone()));
+        let brake = Brake::new(watch::channel(self.limits).1, Instant::now());
+        let lane = Lane::new((source, sink), (self.bytes_max, brake), watched, (health.clone(), metrics.clone()));
         Stage { journal, wish, health, metrics, lane: tokio::spawn(lane.run()) }
     }
 }
@@ -224,9 +230,9 @@ impl FakeSource {
 }
 
 impl Source for FakeSource {
-    async fn poll(&mut self, _bytes_max: usize, patience: Duration) -> Shipment {
+    async fn poll(&mut self, bytes_max: usize, patience: Duration) -> Shipment {
         self.journal.add(Event::Polled);
-        match self.shipments.pop_front() {
+        match self.shipments.pop_front_if(|_| bytes_max > 0) {
             Some(parcels) => {
                 // A poll that is given up leaves its parcels on their way.
                 self.asked_for = parcels;

@@ -8,7 +8,7 @@ use cluster::load::{Load, produce};
 use cluster::{pair, unique};
 use sharebridge::batch::OffsetRange;
 use sharebridge::config::security::SecurityConfig;
-use sharebridge::config::{ClusterConfig, GroupConfig, Selection};
+use sharebridge::config::{ClusterConfig, GroupConfig, Selection, StartPosition};
 use sharebridge::health::Health;
 use sharebridge::metrics::ClusterMetrics;
 use sharebridge::source::catalog::Catalog;
@@ -60,8 +60,14 @@ impl Group {
             security: SecurityConfig::default(),
         };
         let cluster = Cluster::new(Arc::new(cluster), ClusterMetrics::default());
-        let config =
-            GroupConfig { id, lock, delivery_count_max: 10, record_locks_max: 4000, offset_reset: "earliest".into() };
+        let config = GroupConfig {
+            id,
+            lock,
+            delivery_count_max: 10,
+            record_locks_max: 4000,
+            offset_reset: "earliest".into(),
+            start: StartPosition::Auto,
+        };
         let mut client = Client::new(cluster.clone());
         let selection = Selection { names: [topic.clone()].into(), ..Selection::default() };
         while let Err(error) = prepare(&mut client, &config, &selection).await {

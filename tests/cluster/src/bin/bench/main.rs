@@ -2,6 +2,7 @@
 //! `scripts/bench` builds and runs it. The table goes to standard output, all else to standard error.
 
 mod copy;
+mod limit;
 mod mirror;
 mod table;
 mod work;
@@ -40,6 +41,9 @@ struct Options {
     /// Let MirrorMaker 2 copy the same topics, for a ratio (fetch it with scripts/setup mirrormaker)
     #[arg(long)]
     mirrormaker: bool,
+    /// Only look whether limit.bytes.per.second of so many bytes holds over a minute
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(10_000..=20_000_000))]
+    limit: Option<u64>,
 }
 
 /// A work, copied once by each program.
@@ -73,6 +77,9 @@ fn measure(options: &Options) -> anyhow::Result<()> {
     eprintln!("bench: starting two Kafka clusters");
     let spec = |name| Spec { jvm: BROKER, ..Spec::named(name) };
     let pair = Pair::start(spec("bench-source"), spec("bench-target"))?;
+    if let Some(bytes) = options.limit {
+        return limit::measure(&binary, &pair, bytes);
+    }
     let bench = Bench { binary, pair, has_mirror: options.mirrormaker };
     for work in Work::warm_ups() {
         bench.with_load(&work, WARM_UP_RUNS, || bench.warm_up(&work))?;
