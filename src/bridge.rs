@@ -26,6 +26,7 @@ pub mod check;
 pub mod compaction;
 pub mod discovery;
 pub mod observe;
+pub mod plan;
 pub mod prepare;
 
 use check::Unfit;

@@ -3,6 +3,7 @@
 mod check;
 mod file;
 mod init;
+mod plan;
 mod run;
 mod status;
 mod validate;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 pub use check::Check;
 pub use file::ConfigFile;
 pub use init::Init;
+pub use plan::PlanArgs;
 pub use run::Run;
 pub use status::Status;
 pub use validate::Validate;
@@ -41,6 +43,8 @@ pub enum Verb {
     Validate(Validate),
     /// Ask both clusters whether the flows can work as they are configured, changing nothing
     Check(Check),
+    /// Say what run would set on both clusters, and what it would copy, changing nothing
+    Plan(PlanArgs),
     /// Copy until told to stop
     Run(Run),
     /// Show what a running process does
@@ -56,6 +60,7 @@ impl Cli {
             Verb::Init(init) => init.run(),
             Verb::Validate(validate) => validate.run(),
             Verb::Check(check) => check.run(),
+            Verb::Plan(plan) => plan.run(),
             Verb::Run(run) => run.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),

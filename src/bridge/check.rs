@@ -14,7 +14,7 @@ use crate::metrics::FlowMetrics;
 use crate::wire::backoff::Backoff;
 use crate::wire::{Client, WireError};
 
-mod ceiling;
+pub mod ceiling;
 mod source;
 mod target;
 
@@ -89,16 +89,16 @@ pub async fn check(flow: &Flow) -> Result<Vec<Finding>, WireError> {
     Ok(findings)
 }
 
-/// The same, asked again for a while where a cluster answers that it is not ready yet, as right after its start.
-pub async fn check_patiently(flow: &Flow) -> Result<Vec<Finding>, WireError> {
+/// Asks again for a while where a cluster answers that it is not ready yet, as right after its start.
+pub async fn patiently<T, F: Future<Output = Result<T, WireError>>>(ask: impl Fn() -> F) -> Result<T, WireError> {
     let deadline = Instant::now() + NOT_YET_MAX;
     let mut backoff = Backoff::default();
     loop {
-        match check(flow).await {
+        match ask().await {
             Err(error) if error.code().is_some_and(|code| code.is_retriable()) && Instant::now() < deadline => {
                 tokio::time::sleep(backoff.pause()).await;
             }
-            found => return found,
+            answer => return answer,
         }
     }
 }

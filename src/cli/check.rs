@@ -4,7 +4,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, fail};
-use crate::bridge::check::{Finding, Verdict, check_patiently};
+use crate::bridge::check::{Finding, Verdict, check, patiently};
 use crate::error::Exit;
 use crate::flow::Flow;
 use crate::wire::WireError;
@@ -34,7 +34,7 @@ impl Check {
         let mut exits = vec![];
         let mut documents = vec![];
         for flow in Flow::all(config.flows, &mut Registry::default()) {
-            let found = runtime.block_on(check_patiently(&flow));
+            let found = runtime.block_on(patiently(|| check(&flow)));
             if !self.json {
                 print(&flow, &found);
             }

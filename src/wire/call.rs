@@ -142,6 +142,7 @@ const fn name_of(key: i16) -> &'static str {
         24 => "AddPartitionsToTxn",
         26 => "EndTxn",
         32 => "DescribeConfigs",
+        35 => "DescribeLogDirs",
         37 => "CreatePartitions",
         SASL_AUTHENTICATE => "SaslAuthenticate",
         44 => "IncrementalAlterConfigs",

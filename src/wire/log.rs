@@ -1,12 +1,14 @@
 //! A partition's log by offset and leader epoch, past the share group (KIP-98, KIP-101, KIP-320).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
-use kafka_protocol::messages::{BrokerId, FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, TopicName};
+use kafka_protocol::messages::{
+    BrokerId, DescribeLogDirsRequest, FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, TopicName,
+};
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
@@ -142,6 +144,32 @@ pub async fn list_offsets(
         }
     }
     Ok(offsets)
+}
+
+/// How many bytes the logs of these topics take on their leaders, by topic and partition.
+///
+/// Errors: DESCRIBE on the cluster is not allowed, or a broker does not answer.
+pub async fn sizes(client: &mut Client, topics: &[TopicInfo]) -> Result<BTreeMap<(String, i32), u64>, WireError> {
+    let leaders: HashMap<&str, &TopicInfo> = topics.iter().map(|topic| (topic.name.as_str(), topic)).collect();
+    let leader = |topic: &str, partition: i32| Some(leaders.get(topic)?.leadership(partition)?.0);
+    let nodes: BTreeSet<i32> = topics.iter().flat_map(|topic| topic.leaders.iter().copied().flatten()).collect();
+    let mut sizes = BTreeMap::new();
+    for node in nodes {
+        let connection = client.broker(node).await?;
+        let reply = connection.call(&DescribeLogDirsRequest::default().with_topics(None)).await?;
+        if let Some(code) = code_of(reply.error_code) {
+            return Err(connection.answered("DescribeLogDirs", "sizes of logs", (code, None)));
+        }
+        for topic in reply.results.into_iter().flat_map(|folder| folder.topics) {
+            for partition in topic.partitions {
+                if leader(&topic.name.0, partition.partition_index) == Some(node) && !partition.is_future_key {
+                    let at = (topic.name.0.to_string(), partition.partition_index);
+                    sizes.insert(at, u64::try_from(partition.partition_size).unwrap_or(0));
+                }
+            }
+        }
+    }
+    Ok(sizes)
 }
 
 /// What a read has brought.

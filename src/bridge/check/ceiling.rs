@@ -15,10 +15,14 @@ pub(super) async fn look(source: &mut Client, target: &mut Client, flow: &Flow) 
     Ok(judge(distances, flow.group.record_locks_max))
 }
 
-/// A window of records per cycle of round trips (pure).
-fn judge((source, target): (Duration, Duration), locks: u32) -> Finding {
+/// The most records that one topic partition can bring in a second: a window of them in each cycle of round trips (pure).
+pub fn records_per_second((source, target): (Duration, Duration), locks: u32) -> f64 {
     let cycle = (source + target) * ROUND_TRIPS;
-    let rate = f64::from(locks) / cycle.as_secs_f64().max(f64::MIN_POSITIVE);
+    f64::from(locks) / cycle.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+fn judge((source, target): (Duration, Duration), locks: u32) -> Finding {
+    let rate = records_per_second((source, target), locks);
     let says = format!(
         "at most {rate:.0} records/s in each partition: {locks} records (share.partition.max.record.locks) in two round trips to each \
          cluster, of {:.1} ms and {:.1} ms; more partitions or a larger window raise it",

@@ -1,0 +1,239 @@
+//! What `run` would do for a flow, with nothing done: what it would set on both clusters, and what it would copy.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use crate::bridge::check::ceiling::records_per_second;
+use crate::bridge::discovery::judge::Skip;
+use crate::bridge::discovery::{Discovery, Seen};
+use crate::config::StartPosition;
+use crate::flow::Flow;
+use crate::health::Health;
+use crate::metrics::FlowMetrics;
+use crate::source::share::group::{self, GroupError};
+use crate::source::share::start::{Offsets, Placement};
+use crate::wire::admin::{Resource, describe_configs, share_progress};
+use crate::wire::client::TopicInfo;
+use crate::wire::log::{Moment, list_offsets, sizes};
+use crate::wire::probe::distance;
+use crate::wire::share::ShareProgress;
+use crate::wire::{Client, Code, WireError};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Plan {
+    /// What would be set on the source, a line each.
+    pub source: Vec<String>,
+    /// What would be changed on the target, a line each.
+    pub target: Vec<String>,
+    /// Configs of the target that were set by hand and are left alone, a line each.
+    pub left: Vec<String>,
+    /// Topics that would be copied, in the order of their names.
+    pub topics: Vec<TopicPlan>,
+    /// Topics that a pattern matches and that would not be copied.
+    pub skipped: BTreeMap<String, Skip>,
+    /// Topics that are named and not there, or not to be copied as they are, with the reason.
+    pub waiting: Vec<(String, String)>,
+    /// What there is to copy would take at least this long; `None` where there is nothing.
+    pub at_least: Option<Duration>,
+}
+
+/// What would be copied of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPlan {
+    /// Its name on the source.
+    pub source: String,
+    /// Its name on the target.
+    pub target: String,
+    /// Partitions on the source.
+    pub partitions: usize,
+    /// Offsets to copy: transaction markers and gaps are among them.
+    pub offsets: u64,
+    /// Their bytes at the source, compressed as they are; `None` where the cluster does not tell.
+    pub bytes: Option<u64>,
+    /// The most offsets that one partition has to copy.
+    longest: u64,
+}
+
+/// Where the logs begin and end, where the group stands or would start, and how large the logs are.
+#[derive(Debug, Default)]
+struct Logs {
+    earliest: Offsets,
+    end: Offsets,
+    start: Offsets,
+    progress: Vec<ShareProgress>,
+    bytes: Option<BTreeMap<(String, i32), u64>>,
+}
+
+/// Looks at both clusters.
+///
+/// Errors: a cluster does not answer, or not yet, or refuses what is asked.
+pub async fn plan(flow: &Flow) -> Result<Plan, WireError> {
+    let mut source = Client::new(flow.source.clone());
+    let mut discovery = Discovery::new(flow.clone(), Health::default(), FlowMetrics::default());
+    let seen = discovery.look().await?;
+    let infos: Vec<TopicInfo> = seen.sorted.copied.iter().map(|(topic, _)| topic.clone()).collect();
+    let changes = discovery.plan(&seen);
+    let configs = describe_configs(&mut source, Resource::Group, &flow.group.id).await?;
+    let logs = look(&mut source, flow, &infos).await?;
+    let topics: Vec<TopicPlan> = infos.iter().map(|topic| count(flow, topic, &logs)).collect();
+    let ceiling = records_per_second(
+        (distance(&mut source).await?, distance(&mut Client::new(flow.sink.clone())).await?),
+        flow.group.record_locks_max,
+    );
+    Ok(Plan {
+        source: on_source(flow, &configs, &logs),
+        target: changes.changes.iter().map(ToString::to_string).collect(),
+        left: changes.left.iter().map(|(topic, difference)| format!("topic {topic}: {difference}")).collect(),
+        at_least: at_least(flow, &topics, ceiling),
+        topics,
+        waiting: waiting(&seen),
+        skipped: seen.chosen.skipped,
+    })
+}
+
+async fn look(client: &mut Client, flow: &Flow, topics: &[TopicInfo]) -> Result<Logs, WireError> {
+    let progress = match share_progress(client, &flow.group.id).await {
+        Err(error) if error.code() == Some(Code::GroupIdNotFound) => vec![],
+        progress => progress?,
+    };
+    // In this order: a log grows at its end.
+    let earliest = list_offsets(client, topics, Moment::Earliest).await?;
+    let end = list_offsets(client, topics, Moment::End).await?;
+    let start = match Placement::new(flow.group.clone()).look_up(client, topics).await {
+        Ok(start) => start,
+        Err(GroupError::Cluster(error)) => return Err(error),
+        // `check` and `run` tell of a group that has never begun.
+        Err(_) => Offsets::new(),
+    };
+    let bytes = match sizes(client, topics).await {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.code() == Some(Code::ClusterAuthorizationFailed) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Logs { earliest, end, start, progress, bytes })
+}
+
+fn on_source(flow: &Flow, configs: &crate::wire::admin::Configs, logs: &Logs) -> Vec<String> {
+    let differing = group::differing(&group::wanted(&flow.group), configs);
+    let mut lines: Vec<String> = differing
+        .iter()
+        .map(|(name, value)| {
+            let now = configs.get(name).map_or("not set", String::as_str);
+            format!("share group {}: set {name} to {value}, from {now}", flow.group.id)
+        })
+        .collect();
+    let has_begun = logs.progress.iter().any(|progress| progress.start_offset.is_some());
+    if !has_begun && flow.group.start != StartPosition::Auto {
+        let partitions = logs.start.len();
+        lines.push(format!("share group {}: set the start offsets of {partitions} partitions", flow.group.id));
+    }
+    lines
+}
+
+/// Counts what is left of a topic (pure).
+fn count(flow: &Flow, topic: &TopicInfo, logs: &Logs) -> TopicPlan {
+    let (mut offsets, mut longest) = (0, 0);
+    let mut bytes = logs.bytes.as_ref().map(|_| 0);
+    for partition in (0..).take(topic.leaders.len()) {
+        let at = (topic.name.clone(), partition);
+        let earliest = logs.earliest.get(&at).copied().unwrap_or(0);
+        let end = logs.end.get(&at).copied().unwrap_or(earliest);
+        let left = left(flow, logs, (&at, earliest, end));
+        offsets += left;
+        longest = longest.max(left);
+        let all = end.abs_diff(earliest).max(1);
+        let size = logs.bytes.as_ref().and_then(|bytes| bytes.get(&at)).copied().unwrap_or(0);
+        bytes = bytes.map(|sum| {
+            sum + u64::try_from(u128::from(size) * u128::from(left.min(all)) / u128::from(all)).unwrap_or(0)
+        });
+    }
+    TopicPlan {
+        source: topic.name.clone(),
+        target: topic.name.clone(),
+        partitions: topic.leaders.len(),
+        offsets,
+        bytes,
+        longest,
+    }
+}
+
+/// Offsets of a partition that are still to be copied.
+fn left(flow: &Flow, logs: &Logs, (at, earliest, end): (&(String, i32), i64, i64)) -> u64 {
+    let begun = logs.progress.iter().find(|p| p.topic == at.0 && p.partition == at.1);
+    if let Some((start, lag)) = begun.and_then(|progress| Some((progress.start_offset?, progress.lag))) {
+        return lag.unwrap_or_else(|| end.saturating_sub(start.max(earliest)).max(0).cast_unsigned());
+    }
+    let start = match (logs.start.get(at), flow.group.offset_reset.as_str()) {
+        (Some(start), _) => *start,
+        (None, "latest") => end,
+        (None, _) => earliest,
+    };
+    end.saturating_sub(start.max(earliest)).max(0).cast_unsigned()
+}
+
+fn waiting(seen: &Seen) -> Vec<(String, String)> {
+    let missing = seen.sorted.missing.iter().map(|(topic, error)| (topic.clone(), error.to_string()));
+    let compacted = seen.sorted.compacted.iter().map(|topic| (topic.clone(), "it is compacted".to_owned()));
+    let unknown = seen.sorted.unknown.iter().map(|(topic, error)| (topic.clone(), error.to_string()));
+    missing.chain(compacted).chain(unknown).collect()
+}
+
+/// How long a copy takes at least: by the window of the longest partition, and by the limits of one process (pure).
+fn at_least(flow: &Flow, topics: &[TopicPlan], ceiling: f64) -> Option<Duration> {
+    let offsets: u64 = topics.iter().map(|topic| topic.offsets).sum();
+    let bytes: u64 = topics.iter().filter_map(|topic| topic.bytes).sum();
+    let longest = topics.iter().map(|topic| topic.longest).max().filter(|longest| *longest > 0)?;
+    let by = |amount: u64, rate: f64| amount as f64 / rate;
+    let limited = |amount: u64, limit: Option<NonZeroU64>| limit.map_or(0.0, |limit| by(amount, limit.get() as f64));
+    let seconds =
+        by(longest, ceiling).max(limited(bytes, flow.limits.bytes)).max(limited(offsets, flow.limits.records));
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = |f: &mut fmt::Formatter<'_>, head: &str, lines: &[String]| {
+            lines.iter().try_for_each(|line| writeln!(f, "  {head:<8} {line}"))
+        };
+        lines(f, "source", &self.source)?;
+        lines(f, "target", &self.target)?;
+        lines(f, "left", &self.left)?;
+        for topic in &self.topics {
+            writeln!(f, "  {:<8} {topic}", "copy")?;
+        }
+        for (topic, reason) in &self.waiting {
+            writeln!(f, "  {:<8} {topic}: {reason}", "waits")?;
+        }
+        for (topic, reason) in &self.skipped {
+            writeln!(f, "  {:<8} {topic}: {reason}", "not")?;
+        }
+        let offsets: u64 = self.topics.iter().map(|topic| topic.offsets).sum();
+        let bytes: Option<u64> = self.topics.iter().map(|topic| topic.bytes).sum();
+        write!(f, "  {:<8} {offsets} records, {}", "in all", size(bytes))?;
+        match self.at_least {
+            Some(at_least) => write!(f, ", in {:.0} s at the soonest", at_least.as_secs_f64().max(1.0)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for TopicPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, target, partitions, offsets, bytes, .. } = self;
+        f.write_str(source)?;
+        if target != source {
+            write!(f, " to {target}")?;
+        }
+        write!(f, ": partitions: {partitions}, {offsets} records, {}", size(*bytes))
+    }
+}
+
+fn size(bytes: Option<u64>) -> String {
+    match bytes {
+        Some(bytes) => format!("{:.1} MB", bytes as f64 / 1e6),
+        None => "of unknown size (DESCRIBE on the cluster would tell)".to_owned(),
+    }
+}
