@@ -141,7 +141,7 @@ async fn run_flow(
         let source = ShareSource::join(&flow, shared, (&health, &metrics));
         observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
-        let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
+        let sink = KafkaSink::new(&flow, transactional_id);
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
         lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
     }

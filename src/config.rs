@@ -4,6 +4,7 @@ mod build;
 mod document;
 mod error;
 mod key;
+mod loops;
 mod nearest;
 mod offset_reset;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod syntax;
 mod tests;
 mod value;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -25,8 +27,10 @@ use std::time::Duration;
 
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
+pub use loops::Loop;
 
 use crate::limits::CONFIG_BYTES_MAX;
+use crate::route::{self, NamePattern, RouteError};
 
 /// A validated configuration file: every value is in its range and nothing contradicts anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +89,7 @@ pub struct FlowConfig {
     pub name: String,
     /// The cluster that is read: `source.cluster`.
     pub source: Arc<ClusterConfig>,
-    /// The cluster that is written, never the source: `sink.cluster`.
+    /// The cluster that is written; the source only where every topic gets another name: `sink.cluster`.
     pub sink: Arc<ClusterConfig>,
     /// Topics to copy, at least one, without duplicates: `topics.names`.
     pub topics: Vec<String>,
@@ -99,6 +103,8 @@ pub struct FlowConfig {
     pub memory_bytes: u64,
     /// Longest time for one transaction on the sink: `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
+    /// How topics are called on the sink: `sink.topic.name`.
+    pub topic_name: NamePattern,
 }
 
 /// A share group and what the broker shall hold it to (KIP-932, KIP-1302).
@@ -136,6 +142,23 @@ impl Config {
             Some(config) if errors.is_empty() => Ok(config),
             _ => Err(ConfigErrors::new(file, errors)),
         }
+    }
+}
+
+impl FlowConfig {
+    /// Whether the flow copies a topic of its source.
+    pub fn covers(&self, topic: &str) -> bool {
+        self.topics.iter().any(|name| name == topic)
+    }
+
+    /// Where a source topic goes; what it meets there is not looked at.
+    pub fn target(&self, topic: &str) -> Result<String, RouteError> {
+        self.topic_name.target(topic, |_| None)
+    }
+
+    /// Where each of these source topics goes: see [`route::targets`].
+    pub fn targets<'a>(&self, topics: impl Iterator<Item = &'a str>) -> BTreeMap<String, Result<String, RouteError>> {
+        route::targets(topics, |topic| self.target(topic))
     }
 }
 

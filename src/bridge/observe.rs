@@ -50,7 +50,7 @@ impl Observer {
         metrics.backlog.set(-1);
         // Its producer follows those of the lanes.
         let id = transactional_id(&flow.name, incarnation, flow.lanes);
-        let sink = KafkaSink::new(flow.sink.clone(), id, flow.transaction_timeout);
+        let sink = KafkaSink::new(flow, id);
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),

@@ -55,13 +55,19 @@ async fn prepare_topics(
     (source, target): (&mut Client, &mut Client),
     health: &Health,
 ) -> Result<(), WireError> {
-    let existing = target.topics(&flow.topics).await?;
+    let routes = flow.targets(flow.topics.iter().map(String::as_str));
+    let targets: Vec<String> = routes.values().flatten().cloned().collect();
+    let existing = target.topics(&targets).await?;
     let is_missing = |name: &str| existing.iter().any(|(n, found)| n == name && is_unknown(found));
     for (name, found) in source.topics(&flow.topics).await? {
-        match found {
-            Ok(topic) if is_missing(&name) => tell(health, &name, create(source, target, &topic).await)?,
-            Ok(_) => health.well(format_args!("topic {name}")),
-            Err(error) => health.trouble(format_args!("topic {name}"), error),
+        let subject = format!("topic {name}");
+        match (found, routes.get(&name)) {
+            (Ok(topic), Some(Ok(target_name))) if is_missing(target_name) => {
+                tell(health, &subject, create((source, target), &topic, target_name).await)?;
+            }
+            (Ok(_), Some(Err(error))) => health.trouble(subject, error),
+            (Ok(_), _) => health.well(subject),
+            (Err(error), _) => health.trouble(subject, error),
         }
     }
     Ok(())
@@ -71,8 +77,7 @@ fn is_unknown(found: &Result<TopicInfo, WireError>) -> bool {
     found.as_ref().is_err_and(|error| error.code() == Some(Code::UnknownTopicOrPartition))
 }
 
-fn tell(health: &Health, topic: &str, created: Result<(), WireError>) -> Result<(), WireError> {
-    let subject = format!("topic {topic}");
+fn tell(health: &Health, subject: &str, created: Result<(), WireError>) -> Result<(), WireError> {
     match created {
         Ok(()) => health.well(subject),
         Err(error) if error.code() == Some(Code::TopicAlreadyExists) => health.well(subject),
@@ -82,14 +87,16 @@ fn tell(health: &Health, topic: &str, created: Result<(), WireError>) -> Result<
     Ok(())
 }
 
-async fn create(source: &mut Client, target: &mut Client, topic: &TopicInfo) -> Result<(), WireError> {
+/// Creates `name` on the target after a topic of the source.
+async fn create((source, target): (&mut Client, &mut Client), topic: &TopicInfo, name: &str) -> Result<(), WireError> {
     let found = describe_configs(source, Resource::Topic, &topic.name).await?;
     let mut configs: Configs = found.into_iter().filter(|(name, _)| COPIED_CONFIGS.contains(&name.as_str())).collect();
     // Under LogAppendTime the target would put its own time over the source's.
     configs.insert("message.timestamp.type".to_owned(), "CreateTime".to_owned());
     let partitions = i32::try_from(topic.leaders.len()).unwrap_or(i32::MAX);
-    let topic = NewTopic { name: topic.name.clone(), partitions, configs };
+    let source = &topic.name;
+    let topic = NewTopic { name: name.to_owned(), partitions, configs };
     create_topic(target, &topic).await?;
-    tracing::info!(topic = topic.name, partitions, configs = ?topic.configs, "topic created on the target");
+    tracing::info!(topic = topic.name, source, partitions, configs = ?topic.configs, "topic created on the target");
     Ok(())
 }

@@ -125,7 +125,7 @@ impl Verify {
         let comparison = Comparison {
             source: endpoint(&flow.source),
             target: endpoint(&flow.sink),
-            topics: flow.topics.iter().map(|name| TopicPair::same(name)).collect(),
+            topics: flow.topics.iter().filter_map(|name| pair(flow, name)).collect(),
             wait: self.patience(),
         };
         Task { flow: Some(flow.name.clone()), comparison }
@@ -134,6 +134,11 @@ impl Verify {
     fn patience(&self) -> Duration {
         Duration::from_secs(self.wait.into())
     }
+}
+
+/// A topic of a flow with its copy; a validated flow has one for each of its topics.
+fn pair(flow: &FlowConfig, topic: &str) -> Option<TopicPair> {
+    Some(TopicPair { source: topic.to_owned(), target: flow.target(topic).ok()? })
 }
 
 fn print(task: &Task, report: &Report) {

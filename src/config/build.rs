@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::document::{Place, Table};
 use super::error::{ConfigError, Problem};
-use super::relation::{self, common_server};
+use super::relation;
 use super::section::{Section, View};
 use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat};
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
+use crate::route::NamePattern;
 
 /// Clusters by name; `None` is one with errors of its own.
 type Clusters = BTreeMap<String, Option<Arc<ClusterConfig>>>;
@@ -47,6 +48,7 @@ pub(super) fn build(tables: Vec<Table>, errors: &mut Vec<ConfigError>) -> Option
             flows.push(flow);
         }
     }
+    relation::check_loops(&flows, &flow_sections, errors);
     let bridge = bridge_config(&bridge, errors)?;
     Some(Config { bridge, flows })
 }
@@ -95,6 +97,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let allow_unordered_compacted = view.boolean("allow.unordered.compacted");
     let group = group(&mut view);
     let transaction_timeout = view.duration("transaction.timeout.ms");
+    let topic_name = topic_name(&mut view);
     if let (Some(transaction), Some(group)) = (transaction_timeout, &group)
         && transaction + TRANSACTION_SWEEP >= group.lock
     {
@@ -112,6 +115,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         view.report("memory.max.bytes", Problem::MemoryPerLane { bytes, lanes, lane_bytes_min: LANE_BYTES_MIN });
     }
     let (source, sink) = ends?;
+    let topic_name = topic_name?.within(&source.name, &name);
     Some(FlowConfig {
         name,
         source,
@@ -122,7 +126,13 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         lanes: lanes?,
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
+        topic_name,
     })
+}
+
+fn topic_name(view: &mut View<'_>) -> Option<NamePattern> {
+    let text = view.text("sink.topic.name")?;
+    Some(NamePattern::parse(&text).expect("the value was checked"))
 }
 
 fn group(view: &mut View<'_>) -> Option<GroupConfig> {
@@ -135,23 +145,13 @@ fn group(view: &mut View<'_>) -> Option<GroupConfig> {
     })
 }
 
-/// Finds the two clusters of a flow, which must differ.
+/// Finds the two clusters of a flow.
 fn ends(view: &mut View<'_>, clusters: &Clusters) -> Option<(Arc<ClusterConfig>, Arc<ClusterConfig>)> {
     let source_name = view.text("source.cluster");
     let sink_name = view.text("sink.cluster");
-    if source_name.is_some() && source_name == sink_name {
-        let name = source_name.unwrap_or_default();
-        view.report("sink.cluster", Problem::SinkIsSource(name));
-        return None;
-    }
     let source = known(view, "source.cluster", source_name, clusters);
     let sink = known(view, "sink.cluster", sink_name, clusters);
-    let (source, sink) = (source?, sink?);
-    if let Some(server) = common_server(&source, &sink) {
-        let problem = Problem::SinkSharesBroker { server: server.to_owned(), source_cluster: source.name.clone() };
-        view.report("sink.cluster", problem);
-    }
-    Some((source, sink))
+    Some((source?, sink?))
 }
 
 fn known(view: &mut View<'_>, key: &str, name: Option<String>, clusters: &Clusters) -> Option<Arc<ClusterConfig>> {

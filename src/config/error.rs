@@ -5,8 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::document::Place;
+use super::loops::Loop;
 use super::shown::Shown;
 use crate::limits::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, TOPIC_COUNT_MAX};
+use crate::route::{PatternError, RouteError};
 
 /// All that is wrong with one file, in the order of its lines.
 ///
@@ -138,16 +140,6 @@ pub(super) enum Problem {
     TooManyFlows(usize),
     #[error("there is no cluster {}{}", Shown(.name).in_quotes(), known_clusters(.known))]
     UnknownCluster { name: String, known: Vec<String> },
-    #[error(
-        "is the source.cluster too and records would loop, name another cluster than {}",
-        Shown(.0).in_quotes()
-    )]
-    SinkIsSource(String),
-    #[error(
-        "has the broker {server} in common with the source.cluster {} and records would loop, name another cluster",
-        Shown(.source_cluster).in_quotes()
-    )]
-    SinkSharesBroker { server: String, source_cluster: String },
     #[error("is {max_ms} ms, less than reconnect.backoff.ms of {first_ms} ms, raise it or lower the other")]
     BackoffOrder { max_ms: u128, first_ms: u128 },
     #[error(
@@ -169,11 +161,12 @@ pub(super) enum Problem {
         Shown(.topic).in_quotes()
     )]
     CopiedTwice { topic: String, other: Place },
-    #[error(
-        "sends {} back to its source through {other} and records would loop, remove it from one",
-        Shown(.topic).in_quotes()
-    )]
-    Loop { topic: String, other: Place },
+    #[error("cannot be {}: it has {fault}, give {takes}", Shown(.given).in_quotes())]
+    TopicName { given: String, fault: PatternError, takes: String },
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    #[error(transparent)]
+    Loop(#[from] Loop),
 }
 
 /// Ends a message with the nearest valid name, or else with `otherwise`.

@@ -50,7 +50,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 21] = [
+pub(super) const KEYS: [Key; 22] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -126,15 +126,9 @@ pub(super) const KEYS: [Key; 21] = [
         scope: Scope::Flow,
         kind: Kind::Cluster,
         default: None,
-        doc: "Name of the cluster that is written, never the source",
+        doc: "Name of the cluster that is written; the source only where every topic gets another name",
     },
-    Key {
-        name: "topics.names",
-        scope: Scope::FlowOnly,
-        kind: Kind::Topics,
-        default: None,
-        doc: "Topics to copy; they keep their names",
-    },
+    Key { name: "topics.names", scope: Scope::FlowOnly, kind: Kind::Topics, default: None, doc: "Topics to copy" },
     Key {
         name: "share.group.id",
         scope: Scope::Flow,
@@ -197,6 +191,13 @@ pub(super) const KEYS: [Key; 21] = [
         kind: Kind::Integer { min: 1_000, max: 900_000, unit: "ms" },
         default: Some("3000"),
         doc: "Longest time for one transaction on the sink",
+    },
+    Key {
+        name: "sink.topic.name",
+        scope: Scope::Flow,
+        kind: Kind::TopicName,
+        default: Some("${topic}"),
+        doc: "Name of a topic on the sink",
     },
 ];
 

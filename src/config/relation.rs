@@ -1,37 +1,50 @@
-//! What flows may not do to each other.
+//! What flows may not do to themselves and to each other.
 
 use super::document::Place;
 use super::error::{ConfigError, Problem};
+use super::loops::{self, Loop};
 use super::section::Section;
 use super::{ClusterConfig, FlowConfig};
 
-/// A broker that both clusters list, which makes them one.
-pub(super) fn common_server<'a>(one: &'a ClusterConfig, other: &ClusterConfig) -> Option<&'a str> {
-    let mut servers = one.bootstrap.iter();
-    servers.find(|server| other.bootstrap.contains(server)).map(String::as_str)
-}
-
-/// Checks a flow against the flows before it.
+/// Checks a flow by itself and against the flows before it.
 pub(super) fn check(flow: &FlowConfig, section: &Section, earlier: &[FlowConfig], errors: &mut Vec<ConfigError>) {
     if let Some(other) = shares_group(flow, earlier) {
         let id = flow.group.id.clone();
         let other = Place::Flow(other.name.clone());
         errors.push(section.error("share.group.id", Problem::GroupTwice { id, other }));
     }
+    let routes = flow.targets(flow.topics.iter().map(String::as_str));
+    if let Some(error) = routes.into_values().find_map(Result::err) {
+        errors.push(section.error("sink.topic.name", error.into()));
+    }
     if let Some((topic, other)) = copies_again(flow, earlier) {
         let topic = topic.to_owned();
         let other = Place::Flow(other.name.clone());
         errors.push(section.error("topics.names", Problem::CopiedTwice { topic, other }));
     }
-    if let Some((topic, other)) = sends_back(flow, earlier) {
-        let topic = topic.to_owned();
-        let other = Place::Flow(other.name.clone());
-        errors.push(section.error("topics.names", Problem::Loop { topic, other }));
+}
+
+/// Checks that no records loop, over whatever flows. A loop is told at the first of its flows in the file.
+pub(super) fn check_loops(flows: &[FlowConfig], sections: &[Section], errors: &mut Vec<ConfigError>) {
+    let mut told: Vec<Loop> = vec![];
+    for (index, flow) in flows.iter().enumerate() {
+        // Nothing comes back if no flow writes to the source, which spares most files the search.
+        let may_loop = flows.iter().any(|other| is_same(&other.sink, &flow.source));
+        if !may_loop || told.iter().any(|known| known.passes(&flow.name)) {
+            continue;
+        }
+        let section = sections.iter().find(|section| section.place.name() == Some(&flow.name));
+        let found = flow.topics.iter().find_map(|topic| loops::find(flows, index, topic, &is_same));
+        if let (Some(section), Some(found)) = (section, found) {
+            errors.push(section.error("topics.names", found.clone().into()));
+            told.push(found);
+        }
     }
 }
 
-fn is_same(one: &ClusterConfig, other: &ClusterConfig) -> bool {
-    one.name == other.name || common_server(one, other).is_some()
+/// Whether two tables are about one cluster, as far as the file tells.
+pub(super) fn is_same(one: &ClusterConfig, other: &ClusterConfig) -> bool {
+    one.name == other.name || one.bootstrap.iter().any(|server| other.bootstrap.contains(server))
 }
 
 /// Finds a flow whose group this one would join: each record would reach only one of the two.
@@ -39,37 +52,12 @@ fn shares_group<'a>(flow: &FlowConfig, earlier: &'a [FlowConfig]) -> Option<&'a 
     earlier.iter().find(|other| other.group.id == flow.group.id && is_same(&other.source, &flow.source))
 }
 
-/// Finds a flow that copies one of the topics between the same clusters.
+/// Finds a flow that copies one of the topics between the same clusters, to the same name.
 fn copies_again<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
     earlier.iter().filter(|other| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink)).find_map(
         |other| {
-            let topic = flow.topics.iter().find(|topic| other.topics.contains(topic))?;
-            Some((topic.as_str(), other))
+            let is_copied = |topic: &&String| other.covers(topic) && other.target(topic) == flow.target(topic);
+            Some((flow.topics.iter().find(is_copied)?.as_str(), other))
         },
     )
-}
-
-/// Finds the flow that brings one of the topics back to this flow's source, directly or over other flows.
-fn sends_back<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
-    // Nothing comes back if no flow writes to the source, which spares most files the search.
-    if !earlier.iter().any(|other| is_same(&other.sink, &flow.source)) {
-        return None;
-    }
-    flow.topics.iter().find_map(|topic| Some((topic.as_str(), way_back(flow, topic, earlier)?)))
-}
-
-fn way_back<'a>(flow: &FlowConfig, topic: &String, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
-    let mut ahead: Vec<&FlowConfig> = earlier.iter().filter(|other| other.topics.contains(topic)).collect();
-    let mut reached = vec![&flow.sink];
-    while let Some(cluster) = reached.pop() {
-        let (next, rest): (Vec<_>, Vec<_>) = ahead.into_iter().partition(|other| is_same(&other.source, cluster));
-        for other in next {
-            if is_same(&other.sink, &flow.source) {
-                return earlier.iter().find(|flow| flow.name == other.name);
-            }
-            reached.push(&other.sink);
-        }
-        ahead = rest;
-    }
-    None
 }

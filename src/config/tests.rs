@@ -75,6 +75,7 @@ fn defaults_fill_what_the_file_leaves_out() {
             lanes: 2,
             memory_bytes: 64 << 20,
             transaction_timeout: Duration::from_secs(3),
+            topic_name: NamePattern::parse("${topic}").unwrap(),
         }],
     };
     assert_eq!(config, expected);
@@ -109,6 +110,7 @@ allow.unordered.compacted = true
 lanes.count = 64
 memory.max.bytes = 67108864
 transaction.timeout.ms = 49999
+sink.topic.name = '${source}.${topic}.${flow}'
 ";
     let config = parse(text).expect("the file is good");
     assert_eq!(
@@ -141,6 +143,7 @@ transaction.timeout.ms = 49999
     );
     assert_eq!((flow.lanes, flow.memory_bytes), (64, 64 << 20));
     assert_eq!(flow.transaction_timeout, Duration::from_millis(49_999));
+    assert_eq!(flow.target("t").as_deref(), Ok("a.t.eu.orders"));
 }
 
 #[test]
@@ -172,9 +175,9 @@ fn all_errors_come_at_once_in_the_order_of_lines() {
             "f.toml:2: the value is a bare word, put the value in quotes: \"xml\"",
             "f.toml:3: [clusters.a] bootstrap.servers: is missing (First brokers to ask for the others), \
              give host:port, several with commas between, IPv6 in brackets",
-            "f.toml:4: [flows.f] sink.cluster: is missing (Name of the cluster that is written, never the source), \
+            "f.toml:4: [flows.f] sink.cluster: is missing (Name of the cluster that is written; the source only where every topic gets another name), \
              give the name of a table [clusters.<name>]",
-            "f.toml:4: [flows.f] topics.names: is missing (Topics to copy; they keep their names), \
+            "f.toml:4: [flows.f] topics.names: is missing (Topics to copy), \
              give an array of topic names such as [\"orders\"], each 1 to 249 characters of A-Z a-z 0-9 . _ -",
             "f.toml:5: [flows.f] source.cluster: there is no cluster \"A\", name one of a",
             "f.toml:6: [flows.f] lane.count: is not a key of this table, did you mean lanes.count?",

@@ -10,6 +10,7 @@ use super::error::Problem;
 use super::offset_reset;
 use super::shown::Shown;
 use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX};
+use crate::route::{self, NamePattern};
 
 /// What a value must be.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub(super) enum Kind {
     Cluster,
     /// An array of topic names.
     Topics,
+    /// A pattern for the names of topics.
+    TopicName,
     /// A reset policy of share groups.
     OffsetReset,
     /// Directives of tracing's `EnvFilter`.
@@ -69,6 +72,7 @@ impl Kind {
             Kind::Address => text.parse().ok().map(Value::Address),
             Kind::Servers => return self.servers(text),
             Kind::Topics => None,
+            Kind::TopicName => return self.topic_name(text),
             Kind::OffsetReset => offset_reset::is_valid(text).then(|| Value::Text(text.to_owned())),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
         };
@@ -88,6 +92,9 @@ impl Kind {
             Kind::Topics => format!(
                 "an array of topic names such as [\"orders\"], each 1 to {TOPIC_CHARS_MAX} characters of A-Z a-z 0-9 . _ -"
             ),
+            Kind::TopicName => "a name with ${topic} in it, or ${1} or ${name} for what a group of topics.regex has captured; also ${source} and \
+                                ${flow}"
+                .to_owned(),
             Kind::OffsetReset => "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned(),
             Kind::LogLevel => {
                 "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
@@ -98,6 +105,13 @@ impl Kind {
     fn refuse(&self, given: String) -> Problem {
         let takes = self.takes();
         Problem::Invalid { given, takes }
+    }
+
+    fn topic_name(&self, text: &str) -> Result<Value, Problem> {
+        match NamePattern::parse(text) {
+            Ok(_) => Ok(Value::Text(text.to_owned())),
+            Err(fault) => Err(Problem::TopicName { given: text.to_owned(), fault, takes: self.takes() }),
+        }
     }
 
     fn servers(&self, text: &str) -> Result<Value, Problem> {
@@ -177,12 +191,10 @@ fn topics(items: &[Raw]) -> Result<Vec<String>, Problem> {
 
 /// Applies Kafka's own rule for names, and keeps its internal topics out.
 fn check_topic(topic: &str) -> Result<(), Problem> {
-    let legal =
-        (1..=TOPIC_CHARS_MAX).contains(&topic.len()) && topic.bytes().all(is_name_byte) && !matches!(topic, "." | "..");
-    if !legal {
+    if !route::is_legal(topic) {
         return Err(Kind::Topics.refuse(Shown(topic).in_quotes()));
     }
-    if topic.starts_with("__") {
+    if route::is_internal(topic) {
         return Err(Problem::InternalTopic(topic.to_owned()));
     }
     Ok(())

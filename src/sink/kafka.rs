@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::ClusterConfig;
+use crate::config::FlowConfig;
 use crate::limits::{METADATA_AGE_MAX, WRITE_DIVISOR};
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
@@ -33,6 +33,7 @@ pub mod targets;
 mod write;
 
 use targets::Targets;
+use write::Load;
 
 /// See the module.
 #[derive(Debug)]
@@ -46,11 +47,12 @@ pub struct KafkaSink {
     timeout: Duration,
     producer: Producer,
     state: State,
-    /// Topic partitions to which a batch may be on its way of which nothing is known.
+    /// Topic partitions of the target to which a batch may be on its way of which nothing is known.
     doubted: BTreeSet<TopicPartition>,
     /// Addresses of leaders that throttle us.
     throttled: BTreeSet<Arc<str>>,
     targets: Targets,
+    flow: FlowConfig,
 }
 
 /// What the coordinator knows of our transactional id.
@@ -67,18 +69,19 @@ enum State {
 }
 
 impl KafkaSink {
-    /// A producer that has not spoken to anybody yet. No other process uses `transactional_id`.
-    pub fn new(cluster: Arc<ClusterConfig>, transactional_id: String, timeout: Duration) -> Self {
+    /// A producer for a flow that has not spoken to anybody yet. No other process uses `transactional_id`.
+    pub fn new(flow: &FlowConfig, transactional_id: String) -> Self {
         Self {
-            client: Client::new(cluster.clone()),
-            coordination: Client::new(cluster),
+            client: Client::new(flow.sink.clone()),
+            coordination: Client::new(flow.sink.clone()),
             transactional_id,
-            timeout,
+            timeout: flow.transaction_timeout,
             producer: Producer::NOBODY,
             state: State::Doubtful,
             doubted: BTreeSet::new(),
             throttled: BTreeSet::new(),
             targets: Targets::default(),
+            flow: flow.clone(),
         }
     }
 
@@ -120,20 +123,16 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// Writes parcels to topic partitions in doubt, and aborts that: see the module.
-    async fn overwrite_strays(&mut self, parcels: &[Parcel]) -> Result<(), SinkError> {
-        let (_, batches) = self.pack(parcels)?;
-        if batches.is_empty() {
-            return Ok(());
-        }
+    /// Writes a load to topic partitions in doubt, and aborts that: see the module.
+    async fn overwrite_strays(&mut self, load: &Load) -> Result<(), SinkError> {
         self.state = State::Open;
-        self.produce(batches).await?;
+        self.produce(load).await?;
         self.end(false).await?;
         if self.state != State::Ready {
             self.init().await?;
         }
-        for parcel in parcels {
-            self.doubted.remove(&parcel.at);
+        for at in load.partitions() {
+            self.doubted.remove(at);
         }
         Ok(())
     }
@@ -172,18 +171,18 @@ impl Sink for KafkaSink {
     }
 
     async fn write(&mut self, parcels: &[Parcel]) -> Result<Vec<Written>, SinkError> {
-        let topics = parcels.iter().map(|parcel| &parcel.at.topic);
-        self.targets.refresh(&mut self.client, topics, METADATA_AGE_MAX).await?;
-        if parcels.iter().any(|parcel| self.doubted.contains(&parcel.at)) {
-            self.overwrite_strays(parcels).await?;
+        let topics = self.route(parcels)?;
+        self.targets.refresh(&mut self.client, topics.iter(), METADATA_AGE_MAX).await?;
+        let (written, load) = self.pack(parcels, &topics)?;
+        if load.partitions().any(|at| self.doubted.contains(at)) {
+            self.overwrite_strays(&load).await?;
         }
-        let (packed, batches) = self.pack(parcels)?;
         // A load of nothing but gaps begins no transaction: brokers refuse to end an empty one.
-        if packed.iter().any(|written| written.bytes > 0) {
+        if load.partitions().next().is_some() {
             self.state = State::Open;
-            self.produce(batches).await?;
+            self.produce(&load).await?;
         }
-        Ok(packed)
+        Ok(written)
     }
 
     async fn commit(&mut self) -> Result<Fate, SinkError> {

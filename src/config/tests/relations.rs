@@ -3,21 +3,20 @@
 use super::*;
 
 #[test]
-fn source_and_sink_must_differ() {
-    let text = with_flow("").replace("sink.cluster = 'b'", "sink.cluster = 'a'");
-    says(
-        &text,
-        &[
-            "f.toml:7: [flows.f] sink.cluster: is the source.cluster too and records would loop, name another cluster than \"a\"",
-        ],
-    );
-    let text = with_flow("").replace("b1:9092", "b1:9092, a2:9092");
-    says(
-        &text,
-        &[
-            "f.toml:7: [flows.f] sink.cluster: has the broker a2:9092 in common with the source.cluster \"a\" and records would loop, name another cluster",
-        ],
-    );
+fn within_a_cluster_every_topic_needs_another_name() {
+    let remedy = "take the topic out of one of these flows, or give it another name there by sink.topic.name";
+    let error = |way: &str| format!("f.toml:8: [flows.f] topics.names: records would loop: {way}; {remedy}");
+    let same = with_flow("").replace("sink.cluster = 'b'", "sink.cluster = 'a'");
+    says(&same, &[&error("t on a -[f]-> t on a")]);
+    assert!(parse(&(same.clone() + "sink.topic.name = '${topic}.copy'")).is_ok());
+    let chain = same.replace("['t']", "['t', 't.copy']") + "sink.topic.name = '${topic}.copy'";
+    says(&chain, &[&error("t on a -[f]-> t.copy on a")]);
+    let one_broker = with_flow("").replace("b1:9092", "b1:9092, a2:9092");
+    says(&one_broker, &[&error("t on a -[f]-> t on a")]);
+}
+
+#[test]
+fn clusters_must_be_known() {
     says(
         "[flows.f]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['t']",
         &[
@@ -61,13 +60,12 @@ fn backoff_must_not_shrink() {
 
 /// Three clusters on lines 1 to 6, then flows of four lines each.
 fn with_flows(flows: &[(&str, &str, &str)]) -> String {
-    let mut text = format!("{CLUSTERS}[clusters.c]\nbootstrap.servers = 'c1:9092'\n");
-    for (name, ends, topics) in flows {
+    let flow = |(name, ends, topics): &(&str, &str, &str)| {
         let (source, sink) = ends.split_once('>').unwrap();
-        text +=
-            &format!("[flows.{name}]\nsource.cluster = '{source}'\nsink.cluster = '{sink}'\ntopics.names = {topics}\n");
-    }
-    text
+        format!("[flows.{name}]\nsource.cluster = '{source}'\nsink.cluster = '{sink}'\ntopics.names = {topics}\n")
+    };
+    let flows: String = flows.iter().map(flow).collect();
+    format!("{CLUSTERS}[clusters.c]\nbootstrap.servers = 'c1:9092'\n{flows}")
 }
 
 #[test]
@@ -98,16 +96,48 @@ fn flows_may_not_copy_a_topic_twice() {
 }
 
 #[test]
+fn a_topic_may_be_copied_twice_under_two_names() {
+    let names = "['t']\nsink.topic.name = '${flow}.${topic}'";
+    assert!(parse(&with_flows(&[("f", "a>b", names), ("g", "a>b", names)])).is_ok());
+    assert!(parse(&with_flows(&[("f", "a>b", "['t']"), ("g", "a>b", names)])).is_ok());
+}
+
+#[test]
 fn flows_may_not_loop() {
-    let error = |line: usize, name: &str, other: &str| {
+    let error = |line: usize, name: &str, way: &str| {
         format!(
-            "f.toml:{line}: [flows.{name}] topics.names: sends \"t\" back to its source through [flows.{other}] and records would loop, remove it from one"
+            "f.toml:{line}: [flows.{name}] topics.names: records would loop: {way}; take the topic out of one of these flows, or give it \
+             another name there by sink.topic.name"
         )
     };
     let two = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u', 't']")]);
-    says(&two, &[&error(14, "g", "f")]);
+    says(&two, &[&error(10, "f", "t on a -[f]-> t on b -[g]-> t on a")]);
     let three = with_flows(&[("f", "c>a", "['t']"), ("g", "a>b", "['t']"), ("h", "b>c", "['t']")]);
-    says(&three, &[&error(18, "h", "g")]);
+    says(&three, &[&error(10, "f", "t on c -[f]-> t on a -[g]-> t on b -[h]-> t on c")]);
     let apart = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u']"), ("h", "b>c", "['t']")]);
     assert!(parse(&apart).is_ok());
+}
+
+#[test]
+fn renamed_topics_may_not_come_back_under_whatever_name() {
+    let there = "['t', 'back.out.t']\nsink.topic.name = 'out.${topic}'";
+    let back = "['out.t']\nsink.topic.name = 'back.${topic}'";
+    let said = parse(&with_flows(&[("f", "a>b", there), ("g", "b>a", back)])).unwrap_err();
+    assert!(said.contains("t on a -[f]-> out.t on b -[g]-> back.out.t on a"), "{said}");
+    let renamed = [("f", "a>b", "['t']\nsink.topic.name = 'from-${source}.${topic}'"), ("g", "b>a", "['t']")];
+    assert!(parse(&with_flows(&renamed)).is_ok());
+}
+
+#[test]
+fn topics_of_a_flow_need_names_of_their_own_on_the_sink() {
+    line_says(
+        "sink.topic.name = '${topic} copy'",
+        "[flows.f] sink.topic.name: cannot be \"${topic} copy\": it has the character ' ', give a name with ${topic} in it, or ${1} or \
+         ${name} for what a group of topics.regex has captured; also ${source} and ${flow}",
+    );
+    line_says(
+        "sink.topic.name = '${1}.x'",
+        "[flows.f] sink.topic.name: sink.topic.name has ${1}, which no regex of topics.regex has captured from t: give the regex such a \
+         group, or the topic a flow of its own",
+    );
 }

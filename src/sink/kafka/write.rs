@@ -1,6 +1,6 @@
 //! Writing: pack, stamp, and send to all leaders at once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -22,27 +22,105 @@ use crate::wire::{Code, Connection, WireError};
 /// Batches by leader.
 type Orders = BTreeMap<i32, Queues>;
 
+/// A fault of a topic partition of the target.
+type Fault = (TopicPartition, WireError);
+
+/// What one transaction takes, by topic partition of the target.
+#[derive(Debug, Default)]
+pub(super) struct Load(BTreeMap<TopicPartition, Share>);
+
+/// Batches for one topic partition, and those of the source that they come from.
+#[derive(Debug, Default)]
+struct Share {
+    batches: Vec<RecordBatch>,
+    origins: BTreeSet<TopicPartition>,
+}
+
+impl Load {
+    fn add(&mut self, to: &TopicPartition, from: &TopicPartition, batches: Vec<RecordBatch>) {
+        if batches.is_empty() {
+            return;
+        }
+        let share = self.0.entry(to.clone()).or_default();
+        share.batches.extend(batches);
+        share.origins.insert(from.clone());
+    }
+
+    /// Topic partitions of the target that get something.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.0.keys()
+    }
+
+    /// Faults of the target as faults of the source: whatever went to a partition that failed has failed.
+    fn faults(&self, faults: Vec<Fault>) -> SinkError {
+        let mut failed = BTreeMap::new();
+        for (at, error) in faults {
+            let origins = self.0.get(&at).map_or_else(BTreeSet::new, |share| share.origins.clone());
+            for origin in origins {
+                failed.entry(origin).or_insert_with(|| error.clone());
+            }
+        }
+        SinkError::Partitions(failed.into_iter().map(|(at, error)| (at, PartitionFault::Target(error))).collect())
+    }
+}
+
 impl KafkaSink {
-    /// Packs parcels and stamps their batches with our producer and its sequence numbers, which start at 0 in each transaction.
-    pub(super) fn pack(&mut self, parcels: &[Parcel]) -> Result<(Vec<Written>, Orders), SinkError> {
-        let results = parcels.iter().map(|parcel| {
-            let destination = self.targets.destination(&parcel.at, &self.client);
-            let packed = destination.and_then(|to| Ok((to, pack::pack(parcel, to.bytes_max)?)));
+    /// The target topic of each parcel.
+    pub(super) fn route(&self, parcels: &[Parcel]) -> Result<Vec<Arc<str>>, SinkError> {
+        let target = |parcel: &Parcel| Ok(self.flow.target(&parcel.at.topic)?.into());
+        partition_results(parcels.iter().map(|parcel| (parcel.at.clone(), target(parcel))))
+    }
+
+    /// Packs parcels for their target topics.
+    pub(super) fn pack(&mut self, parcels: &[Parcel], topics: &[Arc<str>]) -> Result<(Vec<Written>, Load), SinkError> {
+        let results = parcels.iter().zip(topics).map(|(parcel, topic)| {
+            let packed =
+                self.target(parcel, topic).and_then(|(to, bytes_max)| Ok((to, pack::pack(parcel, bytes_max)?)));
             (parcel.at.clone(), packed)
         });
         let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
-        let (mut written, mut orders, mut sequences) = (vec![], Orders::new(), HashMap::new());
+        let (mut written, mut load) = (vec![], Load::default());
         for (parcel, (to, packed)) in parcels.iter().zip(packed) {
-            let sequence = sequences.entry(parcel.at.clone()).or_insert(0);
             let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
-            for batch in &packed.batches {
-                let queue = orders.entry(to.leader).or_default().entry(parcel.at.clone()).or_default();
-                queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, *sequence)));
-                *sequence = next_sequence(*sequence, batch.record_count());
-            }
+            load.add(&to, &parcel.at, packed.batches);
             written.push(Written { held: packed.held, offsets: packed.offsets, bytes, carved: packed.carved });
         }
-        Ok((written, orders))
+        Ok((written, load))
+    }
+
+    fn target(&self, parcel: &Parcel, topic: &Arc<str>) -> Result<(TopicPartition, usize), PartitionFault> {
+        let target = self.targets.topic(topic, &self.client).map_err(PartitionFault::Target)?;
+        let to = TopicPartition { topic: topic.clone(), partition: parcel.at.partition };
+        let count = target.info.leaders.len();
+        if usize::try_from(to.partition).is_ok_and(|partition| partition < count) {
+            return Ok((to, target.bytes_max));
+        }
+        let (cluster, bootstrap) = (self.client.cluster().to_owned(), self.client.bootstrap());
+        Err(PartitionFault::Missing { cluster, bootstrap, at: to, count })
+    }
+
+    /// Stamps batches with our producer and its sequence numbers, which start at 0 in each transaction.
+    fn orders(&mut self, load: &Load) -> Result<Orders, SinkError> {
+        let (mut orders, mut faults) = (Orders::new(), vec![]);
+        for (at, share) in &load.0 {
+            match self.targets.destination(at, &self.client) {
+                Ok(to) => {
+                    let mut sequence = 0;
+                    let stamped = share.batches.iter().map(|batch| {
+                        let stamped = self.stamp(batch, at, (to.topic_id, sequence));
+                        sequence = next_sequence(sequence, batch.record_count());
+                        stamped
+                    });
+                    orders.entry(to.leader).or_default().insert(at.clone(), stamped.collect());
+                }
+                Err(error) => faults.push((at.clone(), error)),
+            }
+        }
+        if faults.is_empty() {
+            return Ok(orders);
+        }
+        self.targets.forget();
+        Err(load.faults(faults))
     }
 
     fn stamp(
@@ -64,8 +142,9 @@ impl KafkaSink {
 
     /// Sends the batches of all leaders side by side, within the time that a write may take. The first fault of a leader ends what is
     /// sent to it.
-    pub(super) async fn produce(&mut self, orders: Orders) -> Result<(), SinkError> {
-        let reached = self.reach(orders).await?;
+    pub(super) async fn produce(&mut self, load: &Load) -> Result<(), SinkError> {
+        let orders = self.orders(load)?;
+        let reached = self.reach(orders).await.map_err(|faults| load.faults(faults))?;
         // The transaction begins with the first batch.
         let (begun, within) = (Instant::now(), self.write_max());
         let terms = Terms {
@@ -107,7 +186,7 @@ impl KafkaSink {
         let mut seen = BTreeSet::new();
         faults.retain(|(at, _)| seen.insert(at.clone()));
         match (faults.is_empty(), slow) {
-            (false, _) => Err(SinkError::Partitions(faults)),
+            (false, _) => Err(load.faults(faults)),
             (true, Some(place)) => Err(SinkError::Overdue { place, within }),
             (true, None) => Ok(()),
         }
@@ -115,7 +194,7 @@ impl KafkaSink {
 
     /// Connects to all leaders before anything is sent: without one of them the transaction would be aborted anyway, and what waits
     /// for its connection must not use up the time of the others.
-    async fn reach(&mut self, orders: Orders) -> Result<Vec<(Arc<Connection>, Queues)>, SinkError> {
+    async fn reach(&mut self, orders: Orders) -> Result<Vec<(Arc<Connection>, Queues)>, Vec<Fault>> {
         let deadline = Instant::now() + self.write_max();
         let (mut reached, mut faults) = (vec![], vec![]);
         for (leader, partitions) in orders {
@@ -124,7 +203,7 @@ impl KafkaSink {
                 Err(error) => faults.extend(self.out_of_reach(partitions.into_keys().collect(), &error)),
             }
         }
-        if faults.is_empty() { Ok(reached) } else { Err(SinkError::Partitions(faults)) }
+        if faults.is_empty() { Ok(reached) } else { Err(faults) }
     }
 
     async fn leader(&mut self, node: i32, deadline: Instant) -> Result<Arc<Connection>, WireError> {
@@ -135,13 +214,13 @@ impl KafkaSink {
         })
     }
 
-    fn out_of_reach(&mut self, ats: Vec<TopicPartition>, error: &WireError) -> Vec<(TopicPartition, PartitionFault)> {
+    fn out_of_reach(&mut self, ats: Vec<TopicPartition>, error: &WireError) -> Vec<Fault> {
         self.targets.forget();
-        ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))).collect()
+        ats.into_iter().map(|at| (at, error.clone())).collect()
     }
 
     /// What a refusal means for the partition, and what it tells about leaders. Without a hint the cluster is asked.
-    fn learn(&mut self, refusal: Refusal) -> (TopicPartition, PartitionFault) {
+    fn learn(&mut self, refusal: Refusal) -> Fault {
         let Refusal { produced, endpoints, error } = refusal;
         let by_id = || self.targets.name_of(produced.topic_id).cloned();
         let topic = if produced.topic.is_empty() { by_id() } else { Some(produced.topic.as_str().into()) };
@@ -154,7 +233,7 @@ impl KafkaSink {
             None if error.code().is_some_and(asks_for_refresh) => self.targets.forget(),
             None => {}
         }
-        (at, PartitionFault::Target(error))
+        (at, error)
     }
 }
 

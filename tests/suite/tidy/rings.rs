@@ -3,17 +3,18 @@
 use super::{File, check, files};
 
 /// The modules of the library from the inside out, each with those that it may name, which stand above it.
-const RINGS: [(&str, &[&str]); 16] = [
+const RINGS: [(&str, &[&str]); 17] = [
     ("limits", &[]),
     ("error", &[]),
     ("health", &[]),
     ("metrics", &[]),
-    ("config", &["limits"]),
     ("batch", &["limits"]),
+    ("route", &["limits", "batch"]),
+    ("config", &["limits", "batch", "route"]),
     ("wire", &["limits", "config", "batch"]),
     ("settle", &["batch", "wire"]),
     ("source", &["limits", "health", "metrics", "config", "batch", "wire", "settle"]),
-    ("sink", &["limits", "metrics", "config", "batch", "wire", "source"]),
+    ("sink", &["limits", "metrics", "config", "batch", "route", "wire", "source"]),
     ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
     ("bridge", &["limits", "health", "metrics", "config", "wire", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
