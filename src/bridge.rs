@@ -7,7 +7,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::config::{Config, FlowConfig};
+use crate::batch::Hop;
+use crate::config::{Config, FlowConfig, Loop};
 use crate::health::Health;
 use crate::lane::{Lane, Wish, told};
 use crate::limits::FAREWELL_MAX;
@@ -20,10 +21,12 @@ use crate::source::share::parking::Parking;
 use crate::source::share::{Admitted, ShareSource};
 
 pub mod compaction;
+pub mod identity;
 pub mod observe;
 pub mod prepare;
 
 use compaction::Compacted;
+use identity::Identities;
 use observe::Observer;
 
 /// What runs, for those who look at it from outside.
@@ -52,6 +55,9 @@ pub enum Refusal {
     /// Its share group can't be brought to the configs that it needs.
     #[error(transparent)]
     Group(#[from] GroupError),
+    /// Two names of the file are one cluster, so that records would loop.
+    #[error("two names in the file are one cluster, as its id tells, and {0}")]
+    Loop(#[from] Loop),
     /// It does not allow what its topics are.
     #[error(transparent)]
     Compacted(#[from] Compacted),
@@ -84,9 +90,11 @@ impl Bridge {
     /// Errors: a flow that cannot run; nothing was acquired for it.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, Refusal> {
         let mut flows = JoinSet::new();
+        let identities = Identities::new(&self.config.flows);
         for (flow, (_, metrics)) in self.config.flows.iter().zip(&self.view.flows) {
             let health = self.view.health.within(&flow.name);
-            flows.spawn(run_flow(flow.clone(), self.wish.subscribe(), (health, metrics.clone())));
+            let flow = (flow.clone(), identities.clone());
+            flows.spawn(run_flow(flow, self.wish.subscribe(), (health, metrics.clone())));
         }
         tokio::pin!(stop);
         let refused = tokio::select! {
@@ -116,14 +124,14 @@ async fn gather(flows: &mut JoinSet<Result<u64, Refusal>>, farewell: &mut Farewe
 
 /// Prepares a flow, then runs its lanes side by side. Returns how many offsets they released unfinished.
 async fn run_flow(
-    flow: FlowConfig,
+    (flow, identities): (FlowConfig, Identities),
     wish: watch::Receiver<Wish>,
     (health, metrics): (Health, FlowMetrics),
 ) -> Result<u64, Refusal> {
     let mut stopped = wish.clone();
     health.pending("start", "share group and topics are being prepared");
-    let admitted = tokio::select! {
-        prepared = prepare(&flow, &health) => prepared?,
+    let (admitted, hop) = tokio::select! {
+        prepared = prepare(&flow, &identities, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
     };
     let admission = admitted.subscribe();
@@ -133,7 +141,9 @@ async fn run_flow(
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
     let incarnation = Uuid::new_v4();
     let (parking, frontiers) = (Parking::default(), Frontiers::default());
-    let mut observer = Observer::new(&flow, incarnation, frontiers.clone(), (health.clone(), metrics.clone()));
+    // Its producer follows those of the lanes.
+    let sink = KafkaSink::new(&flow, transactional_id(&flow.name, incarnation, flow.lanes), hop.clone());
+    let mut observer = Observer::new(&flow, sink, frontiers.clone(), (health.clone(), metrics.clone()));
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
@@ -141,7 +151,7 @@ async fn run_flow(
         let source = ShareSource::join(&flow, shared, (&health, &metrics));
         observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
-        let sink = KafkaSink::new(&flow, transactional_id);
+        let sink = KafkaSink::new(&flow, transactional_id, hop.clone());
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
         lanes.spawn(Lane::new((source, sink), bytes_max, wish.clone(), (health, metrics.clone())).run());
     }
@@ -155,9 +165,15 @@ async fn run_flow(
     Ok(released)
 }
 
-/// What must stand before anything is acquired; returns from which topics that may be. What is refused changes nothing.
-async fn prepare(flow: &FlowConfig, health: &Health) -> Result<watch::Sender<Admitted>, Refusal> {
+/// What must stand before anything is acquired; returns from which topics that may be, and what records are to say of their way. What is
+/// refused changes nothing.
+async fn prepare(
+    flow: &FlowConfig,
+    identities: &Identities,
+    health: &Health,
+) -> Result<(watch::Sender<Admitted>, Option<Hop>), Refusal> {
     let admitted = compaction::admit(flow, health).await?;
+    let hop = identities.learn(flow, health).await?;
     prepare::prepare(flow, health).await?;
-    Ok(admitted)
+    Ok((admitted, flow.hop_header.then_some(hop)))
 }

@@ -27,10 +27,11 @@ use std::time::Duration;
 
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
-pub use loops::Loop;
+pub use loops::{Loop, find as find_loop};
 
+use crate::batch::Codec;
 use crate::limits::CONFIG_BYTES_MAX;
-use crate::route::{self, NamePattern, RouteError};
+use crate::route::{self, Mapping, NamePattern, RouteError};
 
 /// A validated configuration file: every value is in its range and nothing contradicts anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +106,12 @@ pub struct FlowConfig {
     pub transaction_timeout: Duration,
     /// How topics are called on the sink: `sink.topic.name`.
     pub topic_name: NamePattern,
+    /// Into which partitions records go there: `sink.partition.mapping`.
+    pub mapping: Mapping,
+    /// How records are compressed there; `None` leaves them as they are: `compression.type`.
+    pub codec: Option<Codec>,
+    /// Whether each record says through which clusters it has come, and none goes where it has been: `sink.hop.header.enable`.
+    pub hop_header: bool,
 }
 
 /// A share group and what the broker shall hold it to (KIP-932, KIP-1302).

@@ -149,6 +149,10 @@ pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 /// Most records in a batch that is carved.
 pub const RECORDS_PER_BATCH_MAX: u32 = 4 << 20;
 
+/// Decompressed bytes of batches in a row that are carved together, so that small batches become larger ones. A batch that is larger by
+/// itself stays whole.
+pub const CARVED_TOGETHER_BYTES: usize = 1 << 20;
+
 /// Largest configuration file that is read, bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 

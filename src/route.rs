@@ -7,10 +7,13 @@
 //! ${source} ${flow}   the names of the source cluster and of the flow in the configuration
 //! ${1} ${name}        what a group of the regex that has selected the topic has captured
 //! ```
+//!
+//! `sink.partition.mapping` says into which of its partitions records go.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::batch::Placement;
 use crate::limits::TOPIC_CHARS_MAX;
 
 /// What begins the names of Kafka's internal topics.
@@ -31,6 +34,29 @@ enum Piece {
     Flow,
     /// A group of a regex, by number or name.
     Group(String),
+}
+
+/// Into which partition of the target records go: `sink.partition.mapping`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mapping {
+    /// The one with the same number.
+    Same,
+    /// The one with the same number modulo the partitions of the target.
+    Modulo,
+    /// The one that Kafka's producer chooses by the key; without a key as with [`Modulo`](Self::Modulo).
+    Key,
+}
+
+impl Mapping {
+    /// Where records of a partition go among `count` partitions of the target; `None` where there is no such partition.
+    pub fn place(self, partition: i32, count: i32) -> Option<Placement> {
+        let modulo = partition.checked_rem(count);
+        match self {
+            Mapping::Same => (0..count).contains(&partition).then_some(Placement::Whole(partition)),
+            Mapping::Key if count > 1 => modulo.map(|keyless| Placement::ByKey { count, keyless }),
+            Mapping::Modulo | Mapping::Key => modulo.map(Placement::Whole),
+        }
+    }
 }
 
 /// Why a pattern cannot be read.

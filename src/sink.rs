@@ -42,10 +42,19 @@ pub struct Written {
     pub held: Vec<OffsetRange>,
     /// The offsets among them that hold records.
     pub offsets: Vec<OffsetRange>,
+    /// How many of these records have been on the target before, and were not written again.
+    pub looped: u64,
     /// Bytes of record batches.
     pub bytes: u64,
     /// Why batches had to be taken apart, one entry for each.
     pub carved: Vec<Reason>,
+}
+
+impl Written {
+    /// How many records were written.
+    pub fn records(&self) -> u64 {
+        self.offsets.iter().map(OffsetRange::count).sum::<u64>().saturating_sub(self.looped)
+    }
 }
 
 /// How a transaction ended.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use crate::config::FlowConfig;
 use crate::health::Health;
@@ -12,7 +11,6 @@ use crate::lane::{Wish, told};
 use crate::limits::PROGRESS_EVERY;
 use crate::metrics::{FlowMetrics, PartitionLabels};
 use crate::sink::kafka::KafkaSink;
-use crate::sink::kafka::identity::transactional_id;
 use crate::source::TopicPartition;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::lookout::Lookout;
@@ -40,17 +38,14 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer of the share group of a flow.
+    /// An observer of the share group of a flow, with a sink of its own for what the group does not deliver.
     pub fn new(
         flow: &FlowConfig,
-        incarnation: Uuid,
+        sink: KafkaSink,
         frontiers: Frontiers,
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
         metrics.backlog.set(-1);
-        // Its producer follows those of the lanes.
-        let id = transactional_id(&flow.name, incarnation, flow.lanes);
-        let sink = KafkaSink::new(flow, id);
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),

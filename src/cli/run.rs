@@ -65,7 +65,7 @@ async fn serve(config: Config) -> Exit {
             tracing::warn!(released, "records were left unfinished, and released for others");
             Exit::Ok
         }
-        Err(refused @ (Refusal::Compacted(_) | Refusal::Group(GroupError::Clamped { .. }))) => {
+        Err(refused @ (Refusal::Compacted(_) | Refusal::Loop(_) | Refusal::Group(GroupError::Clamped { .. }))) => {
             eprintln!("error: {refused}");
             Exit::Config
         }

@@ -8,8 +8,9 @@ use super::error::{ConfigError, Problem};
 use super::relation;
 use super::section::{Section, View};
 use super::{BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat};
+use crate::batch::Codec;
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
-use crate::route::NamePattern;
+use crate::route::{Mapping, NamePattern};
 
 /// Clusters by name; `None` is one with errors of its own.
 type Clusters = BTreeMap<String, Option<Arc<ClusterConfig>>>;
@@ -98,6 +99,8 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let group = group(&mut view);
     let transaction_timeout = view.duration("transaction.timeout.ms");
     let topic_name = topic_name(&mut view);
+    let (mapping, codec) = (mapping(&mut view), codec(&mut view));
+    let hop_header = view.boolean("sink.hop.header.enable");
     if let (Some(transaction), Some(group)) = (transaction_timeout, &group)
         && transaction + TRANSACTION_SWEEP >= group.lock
     {
@@ -115,6 +118,9 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         view.report("memory.max.bytes", Problem::MemoryPerLane { bytes, lanes, lane_bytes_min: LANE_BYTES_MIN });
     }
     let (source, sink) = ends?;
+    if hop_header == Some(true) && relation::is_same(&source, &sink) {
+        view.report("sink.hop.header.enable", Problem::HopWithinCluster);
+    }
     let topic_name = topic_name?.within(&source.name, &name);
     Some(FlowConfig {
         name,
@@ -127,12 +133,30 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
         topic_name,
+        mapping: mapping?,
+        codec: codec?,
+        hop_header: hop_header?,
     })
 }
 
 fn topic_name(view: &mut View<'_>) -> Option<NamePattern> {
     let text = view.text("sink.topic.name")?;
     Some(NamePattern::parse(&text).expect("the value was checked"))
+}
+
+fn mapping(view: &mut View<'_>) -> Option<Mapping> {
+    Some(match view.text("sink.partition.mapping")?.as_str() {
+        "same" => Mapping::Same,
+        "modulo" => Mapping::Modulo,
+        "key" => Mapping::Key,
+        _ => unreachable!("the table of keys has no other mapping"),
+    })
+}
+
+/// The outer `None` is a bad value, the inner one leaves records as they are.
+fn codec(view: &mut View<'_>) -> Option<Option<Codec>> {
+    let name = view.text("compression.type")?;
+    Some(Codec::ALL.into_iter().find(|codec| codec.to_string() == name))
 }
 
 fn group(view: &mut View<'_>) -> Option<GroupConfig> {

@@ -165,6 +165,10 @@ pub(super) enum Problem {
     TopicName { given: String, fault: PatternError, takes: String },
     #[error(transparent)]
     Route(#[from] RouteError),
+    #[error(
+        "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line"
+    )]
+    HopWithinCluster,
     #[error(transparent)]
     Loop(#[from] Loop),
 }

@@ -50,7 +50,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 22] = [
+pub(super) const KEYS: [Key; 25] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -198,6 +198,27 @@ pub(super) const KEYS: [Key; 22] = [
         kind: Kind::TopicName,
         default: Some("${topic}"),
         doc: "Name of a topic on the sink",
+    },
+    Key {
+        name: "sink.partition.mapping",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["same", "modulo", "key"]),
+        default: Some("same"),
+        doc: "Partition on the sink: the same, the same modulo their count there, or the one that Kafka's producer chooses by the key",
+    },
+    Key {
+        name: "compression.type",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["producer", "none", "gzip", "snappy", "lz4", "zstd"]),
+        default: Some("producer"),
+        doc: "Codec on the sink; producer leaves batches as they are",
+    },
+    Key {
+        name: "sink.hop.header.enable",
+        scope: Scope::Flow,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        doc: "Whether each record gets a header with the id of the source cluster, and none goes where it has been",
     },
 ];
 

@@ -76,6 +76,9 @@ fn defaults_fill_what_the_file_leaves_out() {
             memory_bytes: 64 << 20,
             transaction_timeout: Duration::from_secs(3),
             topic_name: NamePattern::parse("${topic}").unwrap(),
+            mapping: Mapping::Same,
+            codec: None,
+            hop_header: false,
         }],
     };
     assert_eq!(config, expected);
@@ -111,6 +114,9 @@ lanes.count = 64
 memory.max.bytes = 67108864
 transaction.timeout.ms = 49999
 sink.topic.name = '${source}.${topic}.${flow}'
+sink.partition.mapping = 'key'
+compression.type = 'zstd'
+sink.hop.header.enable = true
 ";
     let config = parse(text).expect("the file is good");
     assert_eq!(
@@ -144,6 +150,7 @@ sink.topic.name = '${source}.${topic}.${flow}'
     assert_eq!((flow.lanes, flow.memory_bytes), (64, 64 << 20));
     assert_eq!(flow.transaction_timeout, Duration::from_millis(49_999));
     assert_eq!(flow.target("t").as_deref(), Ok("a.t.eu.orders"));
+    assert_eq!((flow.mapping, flow.codec, flow.hop_header), (Mapping::Key, Some(Codec::Zstd), true));
 }
 
 #[test]

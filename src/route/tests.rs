@@ -73,6 +73,17 @@ fn topics_that_meet_are_all_left_out() {
     }
 }
 
+#[test]
+fn partitions_follow_the_mapping() {
+    use Mapping::{Key, Modulo, Same};
+    let whole = |partition| Some(Placement::Whole(partition));
+    assert_eq!([Same.place(2, 3), Same.place(3, 3), Same.place(0, 0)], [whole(2), None, None]);
+    assert_eq!([Modulo.place(2, 3), Modulo.place(3, 3), Modulo.place(7, 1)], [whole(2), whole(0), whole(0)]);
+    assert_eq!([Modulo.place(0, 0), Key.place(5, 0)], [None, None]);
+    assert_eq!(Key.place(7, 3), Some(Placement::ByKey { count: 3, keyless: 1 }));
+    assert_eq!(Key.place(7, 1), whole(0), "nothing needs to be taken apart for a single partition");
+}
+
 proptest! {
     #[test]
     fn what_comes_out_is_a_name_that_kafka_takes(text in "(\\$\\{(topic|source|flow|1)\\}|[a-zA-Z0-9._-]|\\PC){0,8}", topic in "[a-z_.]{1,5}") {

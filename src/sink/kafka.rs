@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::batch::Hop;
 use crate::config::FlowConfig;
 use crate::limits::{METADATA_AGE_MAX, WRITE_DIVISOR};
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
@@ -27,13 +28,14 @@ use crate::wire::{Client, Code, Connection, WireError};
 
 pub mod identity;
 pub mod keeper;
+pub mod load;
 pub mod pack;
 pub mod plan;
 pub mod targets;
 mod write;
 
+use load::Load;
 use targets::Targets;
-use write::Load;
 
 /// See the module.
 #[derive(Debug)]
@@ -53,6 +55,10 @@ pub struct KafkaSink {
     throttled: BTreeSet<Arc<str>>,
     targets: Targets,
     flow: FlowConfig,
+    /// Where records are to say through which clusters they have come.
+    hop: Option<Hop>,
+    /// Whether it was told that some had been on the target before.
+    loops_told: bool,
 }
 
 /// What the coordinator knows of our transactional id.
@@ -70,7 +76,9 @@ enum State {
 
 impl KafkaSink {
     /// A producer for a flow that has not spoken to anybody yet. No other process uses `transactional_id`.
-    pub fn new(flow: &FlowConfig, transactional_id: String) -> Self {
+    ///
+    /// `hop`: the ids of both clusters, for a flow with a hop header.
+    pub fn new(flow: &FlowConfig, transactional_id: String, hop: Option<Hop>) -> Self {
         Self {
             client: Client::new(flow.sink.clone()),
             coordination: Client::new(flow.sink.clone()),
@@ -82,6 +90,8 @@ impl KafkaSink {
             throttled: BTreeSet::new(),
             targets: Targets::default(),
             flow: flow.clone(),
+            hop,
+            loops_told: false,
         }
     }
 
@@ -137,6 +147,14 @@ impl KafkaSink {
         Ok(())
     }
 
+    /// Says once that records come back; the metric counts them.
+    fn tell_loops(&mut self, written: &[Written]) {
+        if !self.loops_told && written.iter().any(|written| written.looped > 0) {
+            tracing::info!(flow = self.flow.name, "records have been on the target before: they end here");
+            self.loops_told = true;
+        }
+    }
+
     async fn coordinator(&mut self) -> Result<Arc<Connection>, WireError> {
         self.coordination.coordinator(CoordinatorKind::Transaction, &self.transactional_id).await
     }
@@ -173,7 +191,8 @@ impl Sink for KafkaSink {
     async fn write(&mut self, parcels: &[Parcel]) -> Result<Vec<Written>, SinkError> {
         let topics = self.route(parcels)?;
         self.targets.refresh(&mut self.client, topics.iter(), METADATA_AGE_MAX).await?;
-        let (written, load) = self.pack(parcels, &topics)?;
+        let (written, load) = self.pack(parcels, &topics).await?;
+        self.tell_loops(&written);
         if load.partitions().any(|at| self.doubted.contains(at)) {
             self.overwrite_strays(&load).await?;
         }

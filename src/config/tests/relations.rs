@@ -2,10 +2,12 @@
 
 use super::*;
 
+const LOOP_REMEDY: &str = "take the topic out of one of these flows, give it another name there by sink.topic.name, or set \
+                           sink.hop.header.enable = true in all of them";
+
 #[test]
 fn within_a_cluster_every_topic_needs_another_name() {
-    let remedy = "take the topic out of one of these flows, or give it another name there by sink.topic.name";
-    let error = |way: &str| format!("f.toml:8: [flows.f] topics.names: records would loop: {way}; {remedy}");
+    let error = |way: &str| format!("f.toml:8: [flows.f] topics.names: records would loop: {way}; {LOOP_REMEDY}");
     let same = with_flow("").replace("sink.cluster = 'b'", "sink.cluster = 'a'");
     says(&same, &[&error("t on a -[f]-> t on a")]);
     assert!(parse(&(same.clone() + "sink.topic.name = '${topic}.copy'")).is_ok());
@@ -105,10 +107,7 @@ fn a_topic_may_be_copied_twice_under_two_names() {
 #[test]
 fn flows_may_not_loop() {
     let error = |line: usize, name: &str, way: &str| {
-        format!(
-            "f.toml:{line}: [flows.{name}] topics.names: records would loop: {way}; take the topic out of one of these flows, or give it \
-             another name there by sink.topic.name"
-        )
+        format!("f.toml:{line}: [flows.{name}] topics.names: records would loop: {way}; {LOOP_REMEDY}")
     };
     let two = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u', 't']")]);
     says(&two, &[&error(10, "f", "t on a -[f]-> t on b -[g]-> t on a")]);
@@ -116,6 +115,21 @@ fn flows_may_not_loop() {
     says(&three, &[&error(10, "f", "t on c -[f]-> t on a -[g]-> t on b -[h]-> t on c")]);
     let apart = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u']"), ("h", "b>c", "['t']")]);
     assert!(parse(&apart).is_ok());
+}
+
+#[test]
+fn records_end_where_every_flow_of_a_way_back_has_a_hop_header() {
+    let hops = "['t']\nsink.hop.header.enable = true";
+    assert!(parse(&with_flows(&[("f", "a>b", hops), ("g", "b>a", hops)])).is_ok());
+    assert!(parse(&with_flows(&[("f", "a>b", hops), ("g", "b>a", "['t']")])).is_err());
+    // The shorter way back has hop headers, the longer one has not.
+    let ways = [("f", "a>b", hops), ("g", "b>a", hops), ("h", "b>c", hops), ("i", "c>a", "['t']")];
+    let said = parse(&with_flows(&ways)).unwrap_err();
+    assert!(said.contains("t on a -[f]-> t on b -[h]-> t on c -[i]-> t on a;"), "{said}");
+    let within = with_flow("sink.topic.name = '${topic}.copy'\nsink.hop.header.enable = true")
+        .replace("sink.cluster = 'b'", "sink.cluster = 'a'");
+    let problem = "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line";
+    says(&within, &[&format!("f.toml:10: [flows.f] sink.hop.header.enable: {problem}")]);
 }
 
 #[test]

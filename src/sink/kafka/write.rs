@@ -6,9 +6,11 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::load::{Fault, Load};
+use super::pack::{Packed, pack};
 use super::plan::{Queues, requests};
-use super::{KafkaSink, pack, partition_results};
-use crate::batch::{RecordBatch, Stamp, forward};
+use super::{KafkaSink, partition_results};
+use crate::batch::{Recipe, RecordBatch, Stamp, forward};
 use crate::limits::{ANSWER_DIVISOR, PRODUCE_IN_FLIGHT_MAX};
 use crate::sink::{PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
@@ -22,48 +24,6 @@ use crate::wire::{Code, Connection, WireError};
 /// Batches by leader.
 type Orders = BTreeMap<i32, Queues>;
 
-/// A fault of a topic partition of the target.
-type Fault = (TopicPartition, WireError);
-
-/// What one transaction takes, by topic partition of the target.
-#[derive(Debug, Default)]
-pub(super) struct Load(BTreeMap<TopicPartition, Share>);
-
-/// Batches for one topic partition, and those of the source that they come from.
-#[derive(Debug, Default)]
-struct Share {
-    batches: Vec<RecordBatch>,
-    origins: BTreeSet<TopicPartition>,
-}
-
-impl Load {
-    fn add(&mut self, to: &TopicPartition, from: &TopicPartition, batches: Vec<RecordBatch>) {
-        if batches.is_empty() {
-            return;
-        }
-        let share = self.0.entry(to.clone()).or_default();
-        share.batches.extend(batches);
-        share.origins.insert(from.clone());
-    }
-
-    /// Topic partitions of the target that get something.
-    pub(super) fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
-        self.0.keys()
-    }
-
-    /// Faults of the target as faults of the source: whatever went to a partition that failed has failed.
-    fn faults(&self, faults: Vec<Fault>) -> SinkError {
-        let mut failed = BTreeMap::new();
-        for (at, error) in faults {
-            let origins = self.0.get(&at).map_or_else(BTreeSet::new, |share| share.origins.clone());
-            for origin in origins {
-                failed.entry(origin).or_insert_with(|| error.clone());
-            }
-        }
-        SinkError::Partitions(failed.into_iter().map(|(at, error)| (at, PartitionFault::Target(error))).collect())
-    }
-}
-
 impl KafkaSink {
     /// The target topic of each parcel.
     pub(super) fn route(&self, parcels: &[Parcel]) -> Result<Vec<Arc<str>>, SinkError> {
@@ -72,41 +32,44 @@ impl KafkaSink {
     }
 
     /// Packs parcels for their target topics.
-    pub(super) fn pack(&mut self, parcels: &[Parcel], topics: &[Arc<str>]) -> Result<(Vec<Written>, Load), SinkError> {
-        let results = parcels.iter().zip(topics).map(|(parcel, topic)| {
-            let packed =
-                self.target(parcel, topic).and_then(|(to, bytes_max)| Ok((to, pack::pack(parcel, bytes_max)?)));
-            (parcel.at.clone(), packed)
-        });
-        let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
-        let (mut written, mut load) = (vec![], Load::default());
-        for (parcel, (to, packed)) in parcels.iter().zip(packed) {
-            let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
-            load.add(&to, &parcel.at, packed.batches);
-            written.push(Written { held: packed.held, offsets: packed.offsets, bytes, carved: packed.carved });
-        }
+    pub(super) async fn pack(
+        &mut self,
+        parcels: &[Parcel],
+        topics: &[Arc<str>],
+    ) -> Result<(Vec<Written>, Load), SinkError> {
+        let routed = || parcels.iter().zip(topics);
+        let recipes = routed().map(|(parcel, topic)| (parcel.at.clone(), self.recipe(parcel, topic)));
+        let recipes = partition_results(recipes).inspect_err(|_| self.targets.forget())?;
+        let jobs = parcels.iter().cloned().zip(recipes).collect();
+        let packed = partition_results(pack_all(jobs).await).inspect_err(|_| self.targets.forget())?;
+        let mut load = Load::default();
+        let written = routed().zip(packed).map(|((parcel, topic), packed)| load.add(&parcel.at, topic, packed));
+        let written = written.collect();
         Ok((written, load))
     }
 
-    fn target(&self, parcel: &Parcel, topic: &Arc<str>) -> Result<(TopicPartition, usize), PartitionFault> {
+    /// What the target takes of a parcel, and what the flow wants of it.
+    fn recipe(&self, parcel: &Parcel, topic: &Arc<str>) -> Result<Recipe, PartitionFault> {
         let target = self.targets.topic(topic, &self.client).map_err(PartitionFault::Target)?;
-        let to = TopicPartition { topic: topic.clone(), partition: parcel.at.partition };
         let count = target.info.leaders.len();
-        if usize::try_from(to.partition).is_ok_and(|partition| partition < count) {
-            return Ok((to, target.bytes_max));
-        }
-        let (cluster, bootstrap) = (self.client.cluster().to_owned(), self.client.bootstrap());
-        Err(PartitionFault::Missing { cluster, bootstrap, at: to, count })
+        let placement = self.flow.mapping.place(parcel.at.partition, i32::try_from(count).unwrap_or(i32::MAX));
+        let placement = placement.ok_or_else(|| PartitionFault::Missing {
+            cluster: self.client.cluster().to_owned(),
+            bootstrap: self.client.bootstrap(),
+            at: TopicPartition { topic: topic.clone(), partition: parcel.at.partition },
+            count,
+        })?;
+        Ok(Recipe { size_max: target.bytes_max, codec: self.flow.codec, placement, hop: self.hop.clone() })
     }
 
     /// Stamps batches with our producer and its sequence numbers, which start at 0 in each transaction.
     fn orders(&mut self, load: &Load) -> Result<Orders, SinkError> {
         let (mut orders, mut faults) = (Orders::new(), vec![]);
-        for (at, share) in &load.0 {
+        for (at, batches) in load.shares() {
             match self.targets.destination(at, &self.client) {
                 Ok(to) => {
                     let mut sequence = 0;
-                    let stamped = share.batches.iter().map(|batch| {
+                    let stamped = batches.iter().map(|batch| {
                         let stamped = self.stamp(batch, at, (to.topic_id, sequence));
                         sequence = next_sequence(sequence, batch.record_count());
                         stamped
@@ -120,7 +83,7 @@ impl KafkaSink {
             return Ok(orders);
         }
         self.targets.forget();
-        Err(load.faults(faults))
+        Err(load.blame(faults))
     }
 
     fn stamp(
@@ -144,7 +107,7 @@ impl KafkaSink {
     /// sent to it.
     pub(super) async fn produce(&mut self, load: &Load) -> Result<(), SinkError> {
         let orders = self.orders(load)?;
-        let reached = self.reach(orders).await.map_err(|faults| load.faults(faults))?;
+        let reached = self.reach(orders).await.map_err(|faults| load.blame(faults))?;
         // The transaction begins with the first batch.
         let (begun, within) = (Instant::now(), self.write_max());
         let terms = Terms {
@@ -186,7 +149,7 @@ impl KafkaSink {
         let mut seen = BTreeSet::new();
         faults.retain(|(at, _)| seen.insert(at.clone()));
         match (faults.is_empty(), slow) {
-            (false, _) => Err(load.faults(faults)),
+            (false, _) => Err(load.blame(faults)),
             (true, Some(place)) => Err(SinkError::Overdue { place, within }),
             (true, None) => Ok(()),
         }
@@ -235,6 +198,17 @@ impl KafkaSink {
         }
         (at, error)
     }
+}
+
+/// Packs parcels, off the threads of the runtime where that takes long.
+async fn pack_all(jobs: Vec<(Parcel, Recipe)>) -> Vec<(TopicPartition, Result<Packed, PartitionFault>)> {
+    let takes_long = jobs.iter().any(|(_, recipe)| recipe.is_demanding());
+    let pack = |(parcel, recipe): (Parcel, Recipe)| (parcel.at.clone(), pack(&parcel, &recipe));
+    let pack_all = move || jobs.into_iter().map(pack).collect();
+    if !takes_long {
+        return pack_all();
+    }
+    tokio::task::spawn_blocking(pack_all).await.expect("packing does not panic, and nobody cancels it")
 }
 
 /// A batch that the leader has refused.

@@ -16,7 +16,7 @@ const RINGS: [(&str, &[&str]); 17] = [
     ("source", &["limits", "health", "metrics", "config", "batch", "wire", "settle"]),
     ("sink", &["limits", "metrics", "config", "batch", "route", "wire", "source"]),
     ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
-    ("bridge", &["limits", "health", "metrics", "config", "wire", "source", "sink", "lane"]),
+    ("bridge", &["limits", "health", "metrics", "batch", "config", "wire", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["bridge"]),
     ("verify", &["limits"]),
