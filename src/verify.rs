@@ -58,6 +58,8 @@ pub struct Comparison {
     pub topics: Vec<TopicPair>,
     /// How long to wait for records that the target lacks: it may be about to get them.
     pub wait: Duration,
+    /// A header that does not count: what the copying has added on purpose.
+    pub without_header: Option<&'static str>,
 }
 
 /// A topic and its copy.

@@ -7,8 +7,10 @@ use clap::ArgGroup;
 use serde_json::{Value, json};
 
 use super::{fail, refuse};
+use crate::batch::HOP_HEADER;
 use crate::config::{ClusterConfig, Config, FlowConfig};
 use crate::error::Exit;
+use crate::route::Mapping;
 use crate::verify::{Bar, Comparison, Endpoint, Report, TopicPair, Verdict, verify};
 
 /// Arguments of `verify`.
@@ -93,6 +95,7 @@ impl Verify {
                     target: endpoint("target", target),
                     topics: vec![TopicPair { source: topic.clone(), target: copy.clone() }],
                     wait: self.patience(),
+                    without_header: None,
                 };
                 Ok(vec![Task { flow: None, comparison }])
             }
@@ -106,8 +109,16 @@ impl Verify {
     fn flows(&self, path: &Path) -> Result<Vec<Task>, Exit> {
         let config = Config::load(path).map_err(|errors| refuse(&errors))?;
         let is_wanted = |flow: &&FlowConfig| self.flow.as_ref().is_none_or(|name| *name == flow.name);
-        let flows = config.flows.iter().filter(is_wanted);
-        let tasks: Vec<Task> = flows.map(|flow| self.task(flow)).collect();
+        let flows = || config.flows.iter().filter(is_wanted);
+        if let Some(flow) = flows().find(|flow| flow.mapping != Mapping::Same) {
+            eprintln!(
+                "error: flow {}: its sink.partition.mapping puts records into other partitions than at the source, and verify pairs \
+                 partitions by their numbers: name the flows that keep them with --flow",
+                flow.name
+            );
+            return Err(Exit::Usage);
+        }
+        let tasks: Vec<Task> = flows().map(|flow| self.task(flow)).collect();
         if tasks.is_empty() {
             let names: Vec<&str> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
             eprintln!("error: no such flow in {}; it has: {}", path.display(), names.join(", "));
@@ -127,6 +138,7 @@ impl Verify {
             target: endpoint(&flow.sink),
             topics: flow.topics.iter().filter_map(|name| pair(flow, name)).collect(),
             wait: self.patience(),
+            without_header: flow.hop_header.then_some(HOP_HEADER),
         };
         Task { flow: Some(flow.name.clone()), comparison }
     }
