@@ -93,7 +93,7 @@ impl Verify {
                 let comparison = Comparison {
                     source: endpoint("source", source),
                     target: endpoint("target", target),
-                    topics: vec![TopicPair { source: topic.clone(), target: copy.clone() }],
+                    topics: vec![TopicPair { source: topic.clone(), target: copy.clone(), is_mapped: false }],
                     wait: self.patience(),
                     without_header: None,
                 };
@@ -109,16 +109,8 @@ impl Verify {
     fn flows(&self, path: &Path) -> Result<Vec<Task>, Exit> {
         let config = Config::load(path).map_err(|errors| refuse(&errors))?;
         let is_wanted = |flow: &&FlowConfig| self.flow.as_ref().is_none_or(|name| *name == flow.name);
-        let flows = || config.flows.iter().filter(is_wanted);
-        if let Some(flow) = flows().find(|flow| flow.mapping != Mapping::Same) {
-            eprintln!(
-                "error: flow {}: its sink.partition.mapping puts records into other partitions than at the source, and verify pairs \
-                 partitions by their numbers: name the flows that keep them with --flow",
-                flow.name
-            );
-            return Err(Exit::Usage);
-        }
-        let tasks: Vec<Task> = flows().map(|flow| self.task(flow)).collect();
+        let flows = config.flows.iter().filter(is_wanted);
+        let tasks: Vec<Task> = flows.map(|flow| self.task(flow)).collect();
         if tasks.is_empty() {
             let names: Vec<&str> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
             eprintln!("error: no such flow in {}; it has: {}", path.display(), names.join(", "));
@@ -150,7 +142,8 @@ impl Verify {
 
 /// A topic of a flow with its copy; a validated flow has one for each of its topics.
 fn pair(flow: &FlowConfig, topic: &str) -> Option<TopicPair> {
-    Some(TopicPair { source: topic.to_owned(), target: flow.target(topic).ok()? })
+    let is_mapped = flow.mapping != Mapping::Same;
+    Some(TopicPair { source: topic.to_owned(), target: flow.target(topic).ok()?, is_mapped })
 }
 
 fn print(task: &Task, report: &Report) {
