@@ -162,6 +162,9 @@ pub const FLOW_COUNT_MAX: usize = 1_000;
 /// Most topics of one flow.
 pub const TOPIC_COUNT_MAX: usize = 10_000;
 
+/// Topics of flows that are looked at for a way back to where a topic began: patterns that lengthen names could go on without end.
+pub const LOOP_VISITS_MAX: usize = 10_000;
+
 /// Longest name of a cluster or flow, characters.
 pub const NAME_CHARS_MAX: usize = 100;
 

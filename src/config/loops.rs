@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{ClusterConfig, FlowConfig};
+use crate::limits::LOOP_VISITS_MAX;
 
 /// A way that passes the same flow twice: each record would be copied again and again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,55 +42,61 @@ fn shown(steps: &[Step]) -> String {
     format!("{way}{end}")
 }
 
-/// Finds a way by which a record of `topic`, once copied by the flow at `start`, comes to that flow again, under whatever name: a
-/// pattern that lengthens names at each round goes on for ever just as well. A way on which every flow has a hop header is none: each
+/// A flow that reads a topic on a way.
+struct Visit {
+    flow: usize,
+    topic: String,
+    /// Whether a flow on the way so far, this one included, lets records go on for ever.
+    is_endless: bool,
+    /// The visit before it; `None` at the start.
+    before: Option<usize>,
+}
+
+/// Finds the shortest way by which a record of `topic`, once copied by the flow at `start`, comes to that flow again, under whatever name:
+/// a pattern that lengthens names at each round goes on for ever just as well. A way on which every flow has a hop header is none: each
 /// record ends on it where it has been.
 ///
-/// `is_same`: whether two clusters are one.
+/// `is_same`: whether two clusters are one. Looks at [`LOOP_VISITS_MAX`] topics of flows at most.
 pub fn find(
     flows: &[FlowConfig],
     start: usize,
     topic: &str,
     is_same: &impl Fn(&ClusterConfig, &ClusterConfig) -> bool,
 ) -> Option<Loop> {
-    let mut walk = Walk { flows, start, is_same, seen: BTreeSet::new() };
-    let mut steps = walk.from((start, topic.to_owned()), false)?;
-    steps.reverse();
-    Some(Loop(steps))
-}
-
-struct Walk<'a, F> {
-    flows: &'a [FlowConfig],
-    start: usize,
-    is_same: &'a F,
-    /// Flows that were passed, by topic, and whether nothing ends records on the way there.
-    seen: BTreeSet<((usize, String), bool)>,
-}
-
-impl<F: Fn(&ClusterConfig, &ClusterConfig) -> bool> Walk<'_, F> {
-    /// The steps from a flow on that lead back to the start, last one first.
-    fn from(&mut self, (index, topic): (usize, String), mut is_endless: bool) -> Option<Vec<Step>> {
-        let flow = &self.flows[index];
-        is_endless |= !flow.hop_header;
-        if !self.seen.insert(((index, topic.clone()), is_endless)) {
-            return None;
-        }
-        let step = |flow: &FlowConfig, topic: &str| Step {
-            cluster: flow.source.name.clone(),
-            topic: topic.to_owned(),
-            flow: flow.name.clone(),
-        };
+    let first = Visit { flow: start, topic: topic.to_owned(), is_endless: !flows[start].hop_header, before: None };
+    let (mut visits, mut seen) = (vec![first], BTreeSet::new());
+    for index in 0..LOOP_VISITS_MAX {
+        let Visit { flow, topic, is_endless, .. } = visits.get(index)?;
+        let (flow, is_endless) = (&flows[*flow], *is_endless);
         // A topic without a target is refused by itself.
-        let target = flow.target(&topic).ok()?;
-        let reads = |next: &FlowConfig| (self.is_same)(&next.source, &flow.sink) && next.covers(&target);
-        let mut readers: Vec<usize> = (0..self.flows.len()).filter(|next| reads(&self.flows[*next])).collect();
-        let comes_back = readers.contains(&self.start);
-        readers.retain(|next| *next != self.start);
-        let mut steps = match comes_back && is_endless {
-            true => vec![step(&self.flows[self.start], &target)],
-            false => readers.into_iter().find_map(|next| self.from((next, target.clone()), is_endless))?,
-        };
-        steps.push(step(flow, &topic));
-        Some(steps)
+        let Ok(target) = flow.target(topic) else { continue };
+        let readers =
+            flows.iter().enumerate().filter(|(_, next)| is_same(&next.source, &flow.sink) && next.covers(&target));
+        for (reader, next) in readers {
+            let is_endless = is_endless || !next.hop_header;
+            if reader == start && is_endless {
+                return Some(Loop(way(flows, &visits, index, target)));
+            }
+            if reader != start && seen.insert((reader, target.clone(), is_endless)) {
+                visits.push(Visit { flow: reader, topic: target.clone(), is_endless, before: Some(index) });
+            }
+        }
     }
+    None
+}
+
+/// The steps from the first visit to the one at `index`, and then to `topic` at the start again.
+fn way(flows: &[FlowConfig], visits: &[Visit], index: usize, topic: String) -> Vec<Step> {
+    let step = |flow: usize, topic: String| {
+        let FlowConfig { name, source, .. } = &flows[flow];
+        Step { cluster: source.name.clone(), topic, flow: name.clone() }
+    };
+    let mut steps = vec![step(visits[0].flow, topic)];
+    let mut next = Some(index);
+    while let Some(visit) = next.map(|index| &visits[index]) {
+        steps.push(step(visit.flow, visit.topic.clone()));
+        next = visit.before;
+    }
+    steps.reverse();
+    steps
 }
