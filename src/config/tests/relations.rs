@@ -126,6 +126,10 @@ fn records_end_where_every_flow_of_a_way_back_has_a_hop_header() {
     let ways = [("f", "a>b", hops), ("g", "b>a", hops), ("h", "b>c", hops), ("i", "c>a", "['t']")];
     let said = parse(&with_flows(&ways)).unwrap_err();
     assert!(said.contains("t on a -[f]-> t on b -[h]-> t on c -[i]-> t on a;"), "{said}");
+    // Both ways pass the last flow, the endless one after the other.
+    let last = [("f", "a>b", hops), ("g", "b>c", hops), ("h", "b>d", "['t']"), ("i", "d>c", hops), ("j", "c>a", hops)];
+    let said = parse(&(with_flows(&last) + "[clusters.d]\nbootstrap.servers = 'd1:9092'\n")).unwrap_err();
+    assert!(said.contains("t on a -[f]-> t on b -[h]-> t on d -[i]-> t on c -[j]-> t on a;"), "{said}");
     let within = with_flow("sink.topic.name = '${topic}.copy'\nsink.hop.header.enable = true")
         .replace("sink.cluster = 'b'", "sink.cluster = 'a'");
     let problem = "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line";
