@@ -10,18 +10,21 @@ mod error;
 mod forward;
 mod header;
 mod offsets;
+mod partitioner;
+mod recipe;
 mod records;
 #[cfg(test)]
 pub(crate) mod sample;
 
 use bytes::{Buf, Bytes};
 
-pub use carve::{Carved, carve};
+pub use carve::{Carver, Taken};
 pub use committed::{Aborted, committed};
 pub use compress::Codec;
 pub use error::BatchError;
-pub use forward::{Forwarded, Reason, Stamp, forward, why_not_forwardable};
-pub use offsets::{OffsetRange, within, without};
+pub use forward::{Forwarded, Reason, Stamp, forward, forwardable_to};
+pub use offsets::{OffsetRange, append, within, without};
+pub use recipe::{HOP_HEADER, Hop, Placement, Recipe};
 
 /// Where the timestamps of a batch come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

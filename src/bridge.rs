@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::batch::Hop;
 use crate::config::{BridgeConfig, Config};
 use crate::flow::Flow;
 use crate::health::Health;
@@ -25,12 +26,14 @@ use crate::source::share::parking::Parking;
 pub mod check;
 pub mod compaction;
 pub mod discovery;
+pub mod identity;
 pub mod observe;
 pub mod plan;
 pub mod prepare;
 
 use check::Unfit;
 use discovery::Discovery;
+use identity::Identities;
 use observe::Observer;
 
 /// What runs, for those who look at it from outside.
@@ -93,9 +96,11 @@ impl Bridge {
     /// Errors: a flow that cannot run; nothing was acquired for it.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, Refusal> {
         let mut flows = JoinSet::new();
+        let identities = Identities::new(&self.flows);
         for (flow, (_, metrics)) in self.flows.iter().zip(&self.view.flows) {
             let health = self.view.health.within(&flow.name);
-            flows.spawn(run_flow(flow.clone(), self.wish.subscribe(), (health, metrics.clone())));
+            let flow = (flow.clone(), identities.clone());
+            flows.spawn(run_flow(flow, self.wish.subscribe(), (health, metrics.clone())));
         }
         tokio::pin!(stop);
         let refused = tokio::select! {
@@ -125,17 +130,17 @@ async fn gather(flows: &mut JoinSet<Result<u64, Refusal>>, farewell: &mut Farewe
 
 /// Prepares a flow, then runs its lanes side by side. Returns how many offsets they released unfinished.
 async fn run_flow(
-    flow: Flow,
+    (flow, identities): (Flow, Identities),
     wish: watch::Receiver<Wish>,
     (health, metrics): (Health, FlowMetrics),
 ) -> Result<u64, Refusal> {
     let mut stopped = wish.clone();
     health.pending("start", "share group and topics are being prepared");
-    let mut discovery = Discovery::new(flow.clone(), health.clone(), metrics.clone());
-    tokio::select! {
-        prepared = prepare(&flow, &mut discovery, &health) => prepared?,
+    let mut discovery = Discovery::new(flow.clone(), identities.clone(), (health.clone(), metrics.clone()));
+    let hop = tokio::select! {
+        prepared = prepare(&flow, &identities, &mut discovery, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
-    }
+    };
     let catalog = discovery.watch();
     let mut watchers = JoinSet::new();
     watchers.spawn(discovery.run());
@@ -144,8 +149,10 @@ async fn run_flow(
     let brake = Brake::new(watch::channel(flow.limits).1, Instant::now());
     let incarnation = Uuid::new_v4();
     let (parking, frontiers) = (Parking::default(), Frontiers::default());
+    // Its producer follows those of the lanes.
+    let sink = KafkaSink::new(&flow, transactional_id(&flow.name, incarnation, flow.lanes), hop.clone());
     let mut observer =
-        Observer::new((&flow, catalog.clone()), incarnation, frontiers.clone(), (health.clone(), metrics.clone()));
+        Observer::new((&flow, catalog.clone()), sink, frontiers.clone(), (health.clone(), metrics.clone()));
     let mut lanes = JoinSet::new();
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
@@ -153,7 +160,7 @@ async fn run_flow(
         let source = ShareSource::join(&flow, shared, (&health, &metrics));
         observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
-        let sink = KafkaSink::new(flow.sink.clone(), transactional_id, flow.transaction_timeout);
+        let sink = KafkaSink::new(&flow, transactional_id, hop.clone());
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
         lanes.spawn(
             Lane::new((source, sink), (bytes_max, brake.clone()), wish.clone(), (health, metrics.clone())).run(),
@@ -169,10 +176,15 @@ async fn run_flow(
     Ok(released)
 }
 
-/// What must stand before anything is acquired. What is refused changes nothing.
-async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
-    check::admit(flow, health).await?;
+/// What must stand before anything is acquired; returns what records are to say of their way. What is refused changes nothing.
+async fn prepare(
+    flow: &Flow,
+    identities: &Identities,
+    discovery: &mut Discovery,
+    health: &Health,
+) -> Result<Option<Hop>, Refusal> {
+    let hop = check::admit(flow, identities, health).await?;
     prepare::prepare(flow, discovery, health).await?;
     discovery.begin().await;
-    Ok(())
+    Ok(flow.hop_header.then_some(hop))
 }

@@ -5,6 +5,7 @@ mod copied;
 mod document;
 mod error;
 mod key;
+mod loops;
 mod nearest;
 mod offset_reset;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod syntax;
 mod tests;
 mod value;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -32,12 +34,15 @@ use std::time::Duration;
 pub use copied::{COPIED_CONFIGS, Copied};
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
+pub use loops::{Loop, find as find_loop};
 pub use secret::Secret;
 use security::SecurityConfig;
 pub use selection::{Cover, Pattern, Selection};
 pub use start_position::StartPosition;
 
+use crate::batch::Codec;
 use crate::limits::CONFIG_BYTES_MAX;
+use crate::route::{self, Mapping, NamePattern, RouteError};
 
 /// A validated configuration file: every value is in its range and nothing contradicts anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +103,7 @@ pub struct FlowConfig {
     pub name: String,
     /// The cluster that is read: `source.cluster`.
     pub source: Arc<ClusterConfig>,
-    /// The cluster that is written, never the source: `sink.cluster`.
+    /// The cluster that is written; the source only where every topic gets another name: `sink.cluster`.
     pub sink: Arc<ClusterConfig>,
     /// Topics to copy, at least a name or a pattern.
     pub topics: Selection,
@@ -118,6 +123,14 @@ pub struct FlowConfig {
     pub transaction_timeout: Duration,
     /// What the lanes of this flow may copy in a second, together.
     pub limits: RateLimits,
+    /// How topics are called on the sink: `sink.topic.name`.
+    pub topic_name: NamePattern,
+    /// Into which partitions records go there: `sink.partition.mapping`.
+    pub mapping: Mapping,
+    /// How records are compressed there; `None` leaves them as they are: `compression.type`.
+    pub codec: Option<Codec>,
+    /// Whether each record says through which clusters it has come, and none goes where it has been: `sink.hop.header.enable`.
+    pub hop_header: bool,
 }
 
 /// What sharebridge may do to topics of the target.
@@ -187,6 +200,32 @@ impl Config {
             Some(config) if errors.is_empty() => Ok(config),
             _ => Err(ConfigErrors::new(file, errors)),
         }
+    }
+}
+
+impl FlowConfig {
+    /// Whether the flow copies a topic of its source.
+    pub fn covers(&self, topic: &str) -> bool {
+        self.topics.covers(topic)
+    }
+
+    /// Where a source topic goes; what it meets there is not looked at.
+    pub fn target(&self, topic: &str) -> Result<String, RouteError> {
+        let captures = self.topics.captures(topic);
+        self.topic_name.target(topic, |group| captures.as_ref()?.get(group))
+    }
+
+    /// A group that the name pattern wants and a pattern of topics lacks, with that pattern.
+    fn uncaptured(&self) -> Option<(String, String)> {
+        self.topic_name.groups().find_map(|group| {
+            let pattern = self.topics.patterns.iter().find(|pattern| !pattern.has_group(group))?;
+            Some((group.to_owned(), pattern.text().to_owned()))
+        })
+    }
+
+    /// Where each of these source topics goes: see [`route::targets`].
+    pub fn targets<'a>(&self, topics: impl Iterator<Item = &'a str>) -> BTreeMap<String, Result<String, RouteError>> {
+        route::targets(topics, |topic| self.target(topic))
     }
 }
 

@@ -250,7 +250,8 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let ats: BTreeSet<TopicPartition> = load.iter().map(|parcel| parcel.at.clone()).collect();
         ats.iter().for_each(|at| self.end_trial(at));
         let settlement = |(parcel, written): (Parcel, Written)| {
-            self.metrics.sent.inc_by(written.offsets.iter().map(|range| range.count()).sum());
+            self.metrics.sent.inc_by(written.records());
+            self.metrics.looped.inc_by(written.looped);
             self.metrics.bytes_sent.inc_by(written.bytes);
             for reason in &written.carved {
                 self.metrics.carved.get_or_create(&CarveLabels { reason: reason.to_string() }).inc();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Modules in reading order: what travels ([`batch`]), where it comes from ([`source`]), where it goes ([`sink`]), what is
-//! acknowledged ([`settle`]), the loop between them ([`lane`]), and what builds and watches the loops ([`bridge`]). Below them
+//! acknowledged ([`settle`]), where on the target it belongs ([`route`]), the loop between them ([`lane`]), and what builds and watches the loops ([`bridge`]). Below them
 //! lies the Kafka client ([`wire`]); beside them stand [`config`], [`limits`], [`health`] and [`metrics`]. `docs/ARCHITECTURE.md`
 //! tells the whole story.
 
@@ -15,6 +15,7 @@ pub mod batch;
 pub mod bridge;
 pub mod flow;
 pub mod lane;
+pub mod route;
 pub mod settle;
 pub mod sink;
 pub mod source;

@@ -179,6 +179,10 @@ pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 /// Most records in a batch that is carved.
 pub const RECORDS_PER_BATCH_MAX: u32 = 4 << 20;
 
+/// Decompressed bytes of batches in a row that are carved together, so that small batches become larger ones. A batch that is larger by
+/// itself stays whole.
+pub const CARVED_TOGETHER_BYTES: usize = 1 << 20;
+
 /// Largest configuration file that is read, bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
@@ -196,6 +200,9 @@ pub const PATTERN_CHARS_MAX: usize = 1_000;
 
 /// Largest compiled form of a pattern, bytes.
 pub const PATTERN_BYTES_MAX: usize = 256 << 10;
+
+/// Topics of flows that are looked at for a way back to where a topic began: patterns that lengthen names could go on without end.
+pub const LOOP_VISITS_MAX: usize = 10_000;
 
 /// Longest name of a cluster or flow, characters.
 pub const NAME_CHARS_MAX: usize = 100;

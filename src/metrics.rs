@@ -55,6 +55,7 @@ metrics_of! { FlowMetrics, "flow", "flow";
     acquired: Counter, "sink_record_acquire", "Records acquired from the source";
     redelivered: Counter, "sink_record_redelivery", "Records acquired that had been delivered before";
     sent: Counter, "sink_record_send", "Records committed on the target";
+    looped: Counter, "sink_record_loop_drop", "Records that have been on the target before, and were not written again";
     acknowledged: Counter, "sink_record_acknowledge", "Offsets acknowledged as done at the source";
     released: Counter, "sink_record_release", "Offsets released at shutdown";
     lost: Counter, "acknowledge_lost", "Offsets written whose acknowledgement was not stored: they are delivered again";

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::batch::{BatchError, OffsetRange, Reason};
+use crate::route::RouteError;
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::error::Place;
 use crate::wire::{Code, WireError};
@@ -41,10 +42,19 @@ pub struct Written {
     pub held: Vec<OffsetRange>,
     /// The offsets among them that hold records.
     pub offsets: Vec<OffsetRange>,
+    /// How many of these records have been on the target before, and were not written again.
+    pub looped: u64,
     /// Bytes of record batches.
     pub bytes: u64,
     /// Why batches had to be taken apart, one entry for each.
     pub carved: Vec<Reason>,
+}
+
+impl Written {
+    /// How many records were written.
+    pub fn records(&self) -> u64 {
+        self.offsets.iter().map(OffsetRange::count).sum::<u64>().saturating_sub(self.looped)
+    }
 }
 
 /// How a transaction ended.
@@ -75,7 +85,7 @@ pub enum SinkError {
         /// The time of a write.
         within: Duration,
     },
-    /// Some topic partitions do not work; the others do.
+    /// Some topic partitions of the source cannot be written; the others can.
     #[error("{} topic partitions cannot be written: {}", .0.len(), first(.0))]
     Partitions(Vec<(TopicPartition, PartitionFault)>),
 }
@@ -129,6 +139,9 @@ pub enum PartitionFault {
         /// How many partitions the topic has there.
         count: usize,
     },
+    /// Its topic has no topic on the target.
+    #[error(transparent)]
+    Route(#[from] RouteError),
     /// The source has delivered something that cannot be written.
     #[error("source {0}")]
     Batch(#[from] BatchError),

@@ -190,7 +190,7 @@ pub struct Settlement {
     pub parcel: Parcel,
     /// What was held when it was written.
     pub held: Vec<OffsetRange>,
-    /// The offsets among them that hold records: ascending, not overlapping.
+    /// The offsets among them that hold records, with those that need not be written: ascending, not overlapping.
     pub written: Vec<OffsetRange>,
 }
 

@@ -58,6 +58,8 @@ pub struct Comparison {
     pub topics: Vec<TopicPair>,
     /// How long to wait for records that the target lacks: it may be about to get them.
     pub wait: Duration,
+    /// A header that does not count: what the copying has added on purpose.
+    pub without_header: Option<&'static str>,
 }
 
 /// A topic and its copy.
@@ -67,12 +69,14 @@ pub struct TopicPair {
     pub source: String,
     /// Its name on the target.
     pub target: String,
+    /// Whether records may lie in other partitions there: then all partitions of a side are one set.
+    pub is_mapped: bool,
 }
 
 impl TopicPair {
-    /// A topic that has the same name on both clusters.
+    /// A topic that has the same name on both clusters, and its records in the same partitions.
     pub fn same(name: &str) -> TopicPair {
-        TopicPair { source: name.to_owned(), target: name.to_owned() }
+        TopicPair { source: name.to_owned(), target: name.to_owned(), is_mapped: false }
     }
 
     fn names(&self) -> [&str; 2] {
@@ -130,6 +134,9 @@ impl Work<'_> {
                 self.examine(pass, &mut findings)?;
             }
             all.append(&mut findings);
+        }
+        if self.scan.topic.is_mapped {
+            findings::join(&self.scan.topic.source, &mut all)?;
         }
         let partitions = tail::explain(&mut self.scan, all)?;
         Ok(TopicReport::new(self.scan.topic, self.survey, partitions))

@@ -1,157 +1,199 @@
-//! Carving: the acquired records of a batch that cannot be forwarded become new batches that can.
+//! Carving: the acquired records of batches that cannot be forwarded become new batches that can.
 //!
-//! Key, value and headers of a record are copied as bytes and never decoded, so nothing in them can change.
+//! Key, value and headers of a record are copied as bytes and never decoded, so nothing in them can change; only the recipe may add a
+//! header.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
 
 use super::header::{self, Header};
 use super::records::{Records, put_varint};
-use super::{BatchError, Codec, OffsetRange, RecordBatch, TimestampType};
-use crate::limits::{DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX};
+use super::{BatchError, Codec, OffsetRange, Recipe, RecordBatch, TimestampType, append};
+use crate::limits::{CARVED_TOGETHER_BYTES, DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX};
 
-/// What [`carve`] took out of a batch.
+/// Takes records out of batches in the order of the source, and makes new batches of them.
+#[derive(Debug)]
+pub struct Carver<'a> {
+    recipe: &'a Recipe,
+    /// Of the records below.
+    codec: Codec,
+    pending: Vec<Selected>,
+    /// Decompressed bytes that they keep in memory.
+    pending_bytes: usize,
+    done: Vec<(i32, RecordBatch)>,
+}
+
+/// What a carver took out of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Carved {
-    /// Batches to forward, in the order of the source: base offset 0, no producer, deltas 0, 1, 2...
-    pub batches: Vec<RecordBatch>,
-    /// The source offsets of their records, ascending, as few ranges as can be. Whatever else was acquired
-    /// of the batch's offsets holds no data: gaps of compaction, or markers.
+pub struct Taken {
+    /// The source offsets of the records, ascending, as few ranges as can be. Whatever else was acquired of the batch's offsets holds
+    /// no data: gaps of compaction, or markers.
     pub offsets: Vec<OffsetRange>,
+    /// How many of them have been on the target before, and go there no more.
+    pub looped: u64,
 }
 
-/// Takes the acquired records out of `batch`, whose checksum must be verified.
-///
-/// `acquired`: ascending and disjoint. `size_max`: the target's `max.message.bytes`; it decides how many
-/// batches come out, all with the codec of the source. Timestamps become CreateTime with the value that a
-/// consumer of the source sees. A control batch and one without records give nothing.
-/// Errors: records that cannot be read within bounds; [`BatchError::RecordTooLarge`] if one does not fit
-/// alone, then carve again without its offset.
-pub fn carve(batch: &RecordBatch, acquired: &[OffsetRange], size_max: usize) -> Result<Carved, BatchError> {
-    let base_offset = batch.base_offset();
-    let count = batch.record_count();
-    if batch.is_control() || count == 0 {
-        return Ok(Carved::default());
-    }
-    if count > RECORDS_PER_BATCH_MAX {
-        return Err(BatchError::TooManyRecords { base_offset, count, count_max: RECORDS_PER_BATCH_MAX });
-    }
-    let codec = batch.codec()?;
-    let block = codec
-        .decompress(batch.at(header::SIZE), DECOMPRESSED_BYTES_MAX)
-        .map_err(|source| BatchError::Compression { base_offset, codec, source })?;
-    let records = select(batch, &block, acquired)?;
-    let mut carver = Carver { source: batch, codec, size_max, batches: Vec::new() };
-    carver.pack(&records)?;
-    Ok(Carved { batches: carver.batches, offsets: join(records.iter().map(|record| record.offset)) })
-}
-
-/// A record with what a consumer of the source sees.
-struct Selected<'a> {
+/// A record with what a consumer of the source sees, and where it goes.
+#[derive(Debug)]
+struct Selected {
     offset: i64,
     timestamp: i64,
-    body: &'a [u8],
+    partition: i32,
+    body: Bytes,
 }
 
-/// Walks all records, so that a malformed one is found wherever it is, and keeps those in `acquired`.
-fn select<'a>(batch: &RecordBatch, block: &'a [u8], acquired: &[OffsetRange]) -> Result<Vec<Selected<'a>>, BatchError> {
-    let malformed = |(index, why)| BatchError::Record { base_offset: batch.base_offset(), index, why };
-    let mut acquired = acquired.iter().peekable();
-    let mut selected = Vec::new();
-    let mut delta_before = -1;
-    for (index, record) in (0..).zip(Records::new(block, batch.record_count())) {
-        let record = record.map_err(|why| malformed((index, why)))?;
-        let delta = record.offset_delta;
-        if delta <= delta_before || delta > batch.last_offset_delta() {
-            return Err(malformed((index, "its offset is not after the one before it and within the batch")));
+impl<'a> Carver<'a> {
+    /// A carver that has taken nothing yet.
+    pub fn new(recipe: &'a Recipe) -> Self {
+        Self { recipe, codec: Codec::Uncompressed, pending: vec![], pending_bytes: 0, done: vec![] }
+    }
+
+    /// Takes the acquired records of `batch`, whose checksum must be verified.
+    ///
+    /// `acquired`: ascending and disjoint. Timestamps become CreateTime with the value that a consumer of the source sees. A control
+    /// batch and one without records give nothing.
+    /// Errors: records that cannot be read within bounds, and those of [`finish`](Self::finish).
+    pub fn take(&mut self, batch: &RecordBatch, acquired: &[OffsetRange]) -> Result<Taken, BatchError> {
+        let base_offset = batch.base_offset();
+        let count = batch.record_count();
+        if batch.is_control() || count == 0 {
+            return Ok(Taken::default());
         }
-        delta_before = delta;
-        let offset = batch.base_offset() + i64::from(delta);
-        while acquired.next_if(|range| range.last < offset).is_some() {}
-        if acquired.peek().is_some_and(|range| range.first <= offset) {
+        if count > RECORDS_PER_BATCH_MAX {
+            return Err(BatchError::TooManyRecords { base_offset, count, count_max: RECORDS_PER_BATCH_MAX });
+        }
+        let codec = batch.codec()?;
+        let wanted = self.recipe.codec.unwrap_or(codec);
+        if wanted != self.codec || self.pending_bytes >= CARVED_TOGETHER_BYTES {
+            self.encode_pending()?;
+        }
+        self.codec = wanted;
+        let payload = batch.payload();
+        let block = codec.decompress(&payload, DECOMPRESSED_BYTES_MAX).map_err(|source| BatchError::Compression {
+            base_offset,
+            codec,
+            source,
+        })?;
+        let block = match block {
+            Cow::Borrowed(block) => payload.slice_ref(block),
+            Cow::Owned(block) => block.into(),
+        };
+        self.pending_bytes += block.len();
+        self.select(batch, &block, acquired)
+    }
+
+    /// Walks all records, so that a malformed one is found wherever it is, and keeps those in `acquired`.
+    fn select(&mut self, batch: &RecordBatch, block: &Bytes, acquired: &[OffsetRange]) -> Result<Taken, BatchError> {
+        let malformed = |(index, why)| BatchError::Record { base_offset: batch.base_offset(), index, why };
+        let mut acquired = acquired.iter().peekable();
+        let mut taken = Taken::default();
+        let mut delta_before = -1;
+        for (index, record) in (0..).zip(Records::new(block, batch.record_count())) {
+            let record = record.map_err(|why| malformed((index, why)))?;
+            let delta = record.offset_delta;
+            if delta <= delta_before || delta > batch.last_offset_delta() {
+                return Err(malformed((index, "its offset is not after the one before it and within the batch")));
+            }
+            delta_before = delta;
+            let offset = batch.base_offset() + i64::from(delta);
+            while acquired.next_if(|range| range.last < offset).is_some() {}
+            if acquired.peek().is_none_or(|range| range.first > offset) {
+                continue;
+            }
             let timestamp = match batch.timestamp_type() {
                 TimestampType::LogAppendTime => batch.max_timestamp(),
                 // Wraps as in Java, where readers add and writers subtract in 64 bits.
                 TimestampType::CreateTime => batch.base_timestamp().wrapping_add(record.timestamp_delta),
             };
-            selected.push(Selected { offset, timestamp, body: record.body });
+            append(&mut taken.offsets, OffsetRange { first: offset, last: offset });
+            match self.body(block, record.body).map_err(|why| malformed((index, why)))? {
+                Some((partition, body)) => self.pending.push(Selected { offset, timestamp, partition, body }),
+                None => taken.looped += 1,
+            }
         }
+        Ok(taken)
     }
-    Ok(selected)
-}
 
-/// Joins ascending offsets into ranges.
-fn join(offsets: impl Iterator<Item = i64>) -> Vec<OffsetRange> {
-    let mut ranges: Vec<OffsetRange> = Vec::new();
-    for offset in offsets {
-        match ranges.last_mut() {
-            Some(range) if range.last + 1 == offset => range.last = offset,
-            _ => ranges.push(OffsetRange { first: offset, last: offset }),
+    /// Where a record goes and what it looks like there; `None` where it has been there before.
+    fn body(&self, block: &Bytes, body: &[u8]) -> Result<Option<(i32, Bytes)>, &'static str> {
+        let partition = self.recipe.placement.of(body)?;
+        let body = match &self.recipe.hop {
+            Some(hop) => hop.passed(body)?.map(Bytes::from),
+            None => Some(block.slice_ref(body)),
+        };
+        Ok(body.map(|body| (partition, body)))
+    }
+
+    /// What has become of all that was taken: batches to forward, each with its partition, in the order of the source within a
+    /// partition. They have base offset 0, no producer, and deltas 0, 1, 2...
+    ///
+    /// Errors: [`BatchError::RecordTooLarge`] where a record does not fit alone.
+    pub fn finish(&mut self) -> Result<Vec<(i32, RecordBatch)>, BatchError> {
+        self.encode_pending()?;
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    fn encode_pending(&mut self) -> Result<(), BatchError> {
+        let mut partitions: BTreeMap<i32, Vec<Selected>> = BTreeMap::new();
+        for record in self.pending.drain(..) {
+            partitions.entry(record.partition).or_default().push(record);
         }
+        self.pending_bytes = 0;
+        partitions.into_iter().try_for_each(|(partition, records)| self.pack(partition, &records))
     }
-    ranges
-}
 
-struct Carver<'a> {
-    source: &'a RecordBatch,
-    codec: Codec,
-    size_max: usize,
-    batches: Vec<RecordBatch>,
-}
-
-impl Carver<'_> {
-    /// Makes one batch of the records, or halves them until each half fits: how well they compress is only
-    /// known afterwards.
-    fn pack(&mut self, records: &[Selected<'_>]) -> Result<(), BatchError> {
+    /// Makes one batch of the records, or halves them until each half fits: how well they compress is only known afterwards.
+    fn pack(&mut self, partition: i32, records: &[Selected]) -> Result<(), BatchError> {
         let Some((first, others)) = records.split_first() else {
             return Ok(());
         };
-        let batch = self.encode(records)?;
-        if batch.size_bytes() <= self.size_max {
-            self.batches.push(batch);
+        let batch = encode(records, self.codec)?;
+        let (size, size_max) = (batch.size_bytes(), self.recipe.size_max);
+        if size <= size_max {
+            self.done.push((partition, batch));
             return Ok(());
         }
         if others.is_empty() {
-            return Err(BatchError::RecordTooLarge {
-                offset: first.offset,
-                size: batch.size_bytes(),
-                size_max: self.size_max,
-            });
+            return Err(BatchError::RecordTooLarge { offset: first.offset, size, size_max });
         }
         let (front, back) = records.split_at(records.len() / 2);
-        self.pack(front)?;
-        self.pack(back)
-    }
-
-    fn encode(&self, records: &[Selected<'_>]) -> Result<RecordBatch, BatchError> {
-        let base_timestamp = records.first().map_or(-1, |record| record.timestamp);
-        let max_timestamp = records.iter().map(|record| record.timestamp).max();
-        let count = i32::try_from(records.len()).expect("RECORDS_PER_BATCH_MAX is below 2^31");
-        let block = encode_block(records, base_timestamp);
-        let payload = self.codec.compress(block).map_err(|source| BatchError::Compression {
-            base_offset: self.source.base_offset(),
-            codec: self.codec,
-            source,
-        })?;
-        let length = i32::try_from(header::SIZE - header::LENGTH_END + payload.len())
-            .expect("the bounds on bytes and records keep a batch below 2 GiB");
-        let codec = self.source.attributes() & header::CODEC_MASK;
-        let mut header = Header::of(&self.source.bytes);
-        header
-            .set(header::BASE_OFFSET, 0i64.to_be_bytes())
-            .set(header::LENGTH, length.to_be_bytes())
-            .set(header::LEADER_EPOCH, header::NO_LEADER_EPOCH.to_be_bytes())
-            .set(header::ATTRIBUTES, codec.to_be_bytes())
-            .set(header::LAST_OFFSET_DELTA, (count - 1).to_be_bytes())
-            .set(header::BASE_TIMESTAMP, base_timestamp.to_be_bytes())
-            .set(header::MAX_TIMESTAMP, max_timestamp.unwrap_or(-1).to_be_bytes())
-            .set(header::PRODUCER_ID, (-1i64).to_be_bytes())
-            .set(header::PRODUCER_EPOCH, (-1i16).to_be_bytes())
-            .set(header::BASE_SEQUENCE, (-1i32).to_be_bytes())
-            .set(header::RECORD_COUNT, count.to_be_bytes());
-        RecordBatch::parse([&header.seal(&payload)[..], &payload].concat().into())
+        self.pack(partition, front)?;
+        self.pack(partition, back)
     }
 }
 
+/// A batch of these records, at least one.
+fn encode(records: &[Selected], codec: Codec) -> Result<RecordBatch, BatchError> {
+    let base_timestamp = records.first().map_or(-1, |record| record.timestamp);
+    let max_timestamp = records.iter().map(|record| record.timestamp).max();
+    let count = i32::try_from(records.len()).expect("RECORDS_PER_BATCH_MAX is far below 2^31");
+    let payload = codec.compress(encode_block(records, base_timestamp)).map_err(|source| BatchError::Compression {
+        base_offset: records.first().map_or(-1, |record| record.offset),
+        codec,
+        source,
+    })?;
+    let length = i32::try_from(header::SIZE - header::LENGTH_END + payload.len())
+        .expect("the bounds on bytes and records keep a batch below 2 GiB");
+    let mut header = Header::of(&[0; header::SIZE]);
+    header
+        .set(header::LENGTH, length.to_be_bytes())
+        .set(header::LEADER_EPOCH, header::NO_LEADER_EPOCH.to_be_bytes())
+        .set(header::MAGIC, header::MAGIC_V2.to_be_bytes())
+        .set(header::ATTRIBUTES, codec.number().to_be_bytes())
+        .set(header::LAST_OFFSET_DELTA, (count - 1).to_be_bytes())
+        .set(header::BASE_TIMESTAMP, base_timestamp.to_be_bytes())
+        .set(header::MAX_TIMESTAMP, max_timestamp.unwrap_or(-1).to_be_bytes())
+        .set(header::PRODUCER_ID, (-1i64).to_be_bytes())
+        .set(header::PRODUCER_EPOCH, (-1i16).to_be_bytes())
+        .set(header::BASE_SEQUENCE, (-1i32).to_be_bytes())
+        .set(header::RECORD_COUNT, count.to_be_bytes());
+    RecordBatch::parse([&header.seal(&payload)[..], &payload].concat().into())
+}
+
 /// Writes the records one after another with fresh deltas.
-fn encode_block(records: &[Selected<'_>], base_timestamp: i64) -> Vec<u8> {
+fn encode_block(records: &[Selected], base_timestamp: i64) -> Vec<u8> {
     let mut block = Vec::new();
     let mut fields = Vec::new();
     for (delta, record) in (0..).zip(records) {
@@ -162,7 +204,7 @@ fn encode_block(records: &[Selected<'_>], base_timestamp: i64) -> Vec<u8> {
         let length = fields.len() + record.body.len();
         put_varint(&mut block, i64::try_from(length).expect("a length fits 63 bits"));
         block.extend_from_slice(&fields);
-        block.extend_from_slice(record.body);
+        block.extend_from_slice(&record.body);
     }
     block
 }

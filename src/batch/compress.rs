@@ -29,16 +29,17 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// Every codec, in the order of their numbers in the batch attributes.
+    pub const ALL: [Codec; 5] = [Codec::Uncompressed, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+
     /// The codec with this number in the batch attributes.
     pub(super) fn from_number(number: i16) -> Option<Codec> {
-        match number {
-            0 => Some(Codec::Uncompressed),
-            1 => Some(Codec::Gzip),
-            2 => Some(Codec::Snappy),
-            3 => Some(Codec::Lz4),
-            4 => Some(Codec::Zstd),
-            _ => None,
-        }
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Its number in the batch attributes.
+    pub(super) fn number(self) -> i16 {
+        self as i16
     }
 
     /// Decompresses a whole payload to at most `bytes_max` bytes; memory grows with what really comes out.

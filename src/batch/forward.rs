@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::header::{self, Header};
 use super::records::Records;
-use super::{Codec, OffsetRange, RecordBatch, TimestampType};
+use super::{Codec, OffsetRange, Placement, Recipe, RecordBatch, TimestampType};
 
 /// Why a batch cannot be forwarded as it is and has to be carved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +27,12 @@ pub enum Reason {
     TooLarge,
     /// Its records are not numbered 0, 1, 2...; a broker would store them at wrong offsets.
     Deltas,
+    /// The flow wants another codec: `compression.type`.
+    CompressionType,
+    /// The flow spreads records by their keys: `sink.partition.mapping`.
+    ByKey,
+    /// Records get a header: `sink.hop.header.enable`.
+    HopHeader,
 }
 
 impl fmt::Display for Reason {
@@ -40,39 +46,48 @@ impl fmt::Display for Reason {
             Reason::UnknownCodec => "unknown codec",
             Reason::TooLarge => "too large",
             Reason::Deltas => "offset deltas",
+            Reason::CompressionType => "compression type",
+            Reason::ByKey => "by key",
+            Reason::HopHeader => "hop header",
         })
     }
 }
 
-/// Says why `batch` cannot be forwarded; `None` if it can.
+/// The partition to which `batch` can be forwarded as it is, or why it cannot.
 ///
-/// `acquired`: ascending and disjoint. `size_max`: the target's `max.message.bytes`. The batch's checksum
-/// is taken as verified. Records are looked at only if uncompressed: there a broker trusts their offset
-/// deltas, while it numbers compressed ones anew.
-pub fn why_not_forwardable(batch: &RecordBatch, acquired: &[OffsetRange], size_max: usize) -> Option<Reason> {
+/// `acquired`: ascending and disjoint. The batch's checksum is taken as verified. Records are looked at only if uncompressed: there a
+/// broker trusts their offset deltas, while it numbers compressed ones anew.
+pub fn forwardable_to(batch: &RecordBatch, acquired: &[OffsetRange], recipe: &Recipe) -> Result<i32, Reason> {
     let count = batch.record_count();
     if batch.is_control() {
-        return Some(Reason::Control);
+        return Err(Reason::Control);
     }
     if count == 0 {
-        return Some(Reason::NoRecords);
+        return Err(Reason::NoRecords);
     }
+    if recipe.hop.is_some() {
+        return Err(Reason::HopHeader);
+    }
+    let Placement::Whole(partition) = recipe.placement else {
+        return Err(Reason::ByKey);
+    };
     if !batch.offsets().is_covered_by(acquired) {
-        return Some(Reason::PartlyAcquired);
+        return Err(Reason::PartlyAcquired);
     }
     if i64::from(count) <= batch.last_offset_delta().into() {
-        return Some(Reason::Holes);
+        return Err(Reason::Holes);
     }
     if batch.timestamp_type() == TimestampType::LogAppendTime {
-        return Some(Reason::LogAppendTime);
+        return Err(Reason::LogAppendTime);
     }
-    if batch.size_bytes() > size_max {
-        return Some(Reason::TooLarge);
+    if batch.size_bytes() > recipe.size_max {
+        return Err(Reason::TooLarge);
     }
     match batch.codec() {
-        Err(_) => Some(Reason::UnknownCodec),
-        Ok(Codec::Uncompressed) if !is_numbered_from_zero(batch) => Some(Reason::Deltas),
-        Ok(_) => None,
+        Err(_) => Err(Reason::UnknownCodec),
+        Ok(codec) if recipe.codec.is_some_and(|wanted| wanted != codec) => Err(Reason::CompressionType),
+        Ok(Codec::Uncompressed) if !is_numbered_from_zero(batch) => Err(Reason::Deltas),
+        Ok(_) => Ok(partition),
     }
 }
 
@@ -101,7 +116,7 @@ pub struct Forwarded {
     pub payload: Bytes,
 }
 
-/// Puts the target's stamp on a batch that [`why_not_forwardable`] has nothing against and whose checksum
+/// Puts the target's stamp on a batch that [`forwardable_to`] has nothing against and whose checksum
 /// is verified. Record times, counts and deltas stay; the source's producer, epochs and the delete horizon go.
 pub fn forward(batch: &RecordBatch, stamp: Stamp) -> Forwarded {
     let payload = batch.payload();

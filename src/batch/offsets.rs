@@ -51,6 +51,14 @@ pub fn within(ranges: &[OffsetRange], span: OffsetRange) -> Vec<OffsetRange> {
     ranges.iter().map(clip).filter(|part| part.first <= part.last).collect()
 }
 
+/// Puts a range behind `ranges` (ascending), or lengthens the last of them where it follows at once.
+pub fn append(ranges: &mut Vec<OffsetRange>, range: OffsetRange) {
+    match ranges.last_mut() {
+        Some(last) if last.last.checked_add(1) == Some(range.first) => last.last = range.last,
+        _ => ranges.push(range),
+    }
+}
+
 impl fmt::Display for OffsetRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}..={}", self.first, self.last)

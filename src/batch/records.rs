@@ -57,6 +57,68 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+/// Name and value of a header.
+pub(super) type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Key, value and headers of a record, read as far as is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Body<'a> {
+    pub(super) key: Option<&'a [u8]>,
+    /// Key and value as they stand in the batch.
+    before: &'a [u8],
+    header_count: i32,
+    /// All headers as they stand in the batch.
+    headers: &'a [u8],
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, &'static str> {
+        let mut rest = body;
+        let key = field(&mut rest).ok_or("its key is cut")?;
+        field(&mut rest).ok_or("its value is cut")?;
+        let before = &body[..body.len() - rest.len()];
+        let header_count = varint(&mut rest).filter(|count| *count >= 0).ok_or("its headers are not counted")?;
+        Ok(Self { key, before, header_count, headers: rest })
+    }
+
+    /// The headers; an error ends them.
+    pub(super) fn headers(&self) -> impl Iterator<Item = Result<Header<'a>, &'static str>> + use<'a> {
+        let (mut left, mut rest) = (self.header_count, self.headers);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1).filter(|left| *left >= 0)?;
+            let header = field(&mut rest).flatten().zip(field(&mut rest));
+            if header.is_none() {
+                left = 0;
+            }
+            Some(header.ok_or("one of its headers is cut"))
+        })
+    }
+
+    /// The same with one more header behind the others.
+    pub(super) fn with_header(&self, name: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.before.len() + self.headers.len() + name.len() + value.len() + 15);
+        body.extend_from_slice(self.before);
+        put_varint(&mut body, i64::from(self.header_count) + 1);
+        body.extend_from_slice(self.headers);
+        for part in [name, value] {
+            put_varint(&mut body, i64::try_from(part.len()).expect("a length fits 63 bits"));
+            body.extend_from_slice(part);
+        }
+        body
+    }
+}
+
+/// Takes a field with its length before it off the front; -1 is null.
+fn field<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let length = varint(bytes)?;
+    if length == -1 {
+        return Some(None);
+    }
+    let (field, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    *bytes = rest;
+    Some(Some(field))
+}
+
 /// Takes a zigzag varint of at most 32 bits off the front.
 fn varint(bytes: &mut &[u8]) -> Option<i32> {
     // Five bytes carry 35 bits: a varint that does not fit 32 of them is malformed.
@@ -127,6 +189,46 @@ mod tests {
         assert_eq!(varlong(&mut &[0x80; 11][..]), None);
         assert_eq!(varlong(&mut &[0x80, 0x80][..]), None);
         assert_eq!(varint(&mut &encoded(i64::from(i32::MAX) + 1)[..]), None);
+    }
+
+    fn body(key: Option<&[u8]>, headers: &[Header<'_>]) -> Vec<u8> {
+        let mut body = Vec::new();
+        let put = |body: &mut Vec<u8>, field: Option<&[u8]>| {
+            put_varint(body, field.map_or(-1, |field| field.len() as i64));
+            body.extend_from_slice(field.unwrap_or_default());
+        };
+        put(&mut body, key);
+        put(&mut body, Some(b"value"));
+        put_varint(&mut body, headers.len() as i64);
+        for (name, value) in headers {
+            put(&mut body, Some(name));
+            put(&mut body, *value);
+        }
+        body
+    }
+
+    #[test]
+    fn one_more_header_changes_nothing_else() {
+        let headers: [Header<'_>; 3] = [(b"twice", Some(b"\xff")), (b"twice", None), (b"", Some(b""))];
+        for key in [None, Some(&b""[..]), Some(b"key")] {
+            let bytes = body(key, &headers);
+            let read = Body::read(&bytes).unwrap();
+            assert_eq!(read.key, key);
+            assert_eq!(read.headers().collect::<Result<Vec<_>, _>>().unwrap(), headers);
+            let expected = body(key, &[&headers[..], &[(b"hop", Some(b"id"))]].concat());
+            assert_eq!(read.with_header(b"hop", b"id"), expected);
+        }
+    }
+
+    #[test]
+    fn bodies_that_are_cut_are_refused_wherever_that_is() {
+        let bytes = body(Some(b"key"), &[(b"name", Some(b"value"))]);
+        for end in 0..bytes.len() {
+            let read = Body::read(&bytes[..end]);
+            assert!(read.is_err() || read.unwrap().headers().any(|header| header.is_err()), "{end}");
+        }
+        assert!(Body::read(&[1, 1, 1]).is_err(), "-1 headers");
+        assert_eq!(Body::read(&[1, 1, 4, 1, 1]).unwrap().headers().count(), 1, "the name of a header is never null");
     }
 
     proptest! {

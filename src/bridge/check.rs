@@ -6,7 +6,9 @@ use std::fmt;
 
 use tokio::time::Instant;
 
+use crate::batch::Hop;
 use crate::bridge::discovery::Discovery;
+use crate::bridge::identity::Identities;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::NOT_YET_MAX;
@@ -74,19 +76,25 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at a flow's clusters.
+/// Looks at a flow's clusters; returns their ids, too.
 ///
 /// Errors: a cluster does not answer, or not yet.
-pub async fn check(flow: &Flow) -> Result<Vec<Finding>, WireError> {
+pub async fn check(flow: &Flow, identities: &Identities) -> Result<(Vec<Finding>, Hop), WireError> {
     let (mut source, mut target) = (Client::new(flow.source.clone()), Client::new(flow.sink.clone()));
-    let mut findings = source::look(&mut source, flow).await?;
+    let hop = identities.learn(flow).await?;
+    let mut findings = vec![];
+    if let Some(found) = identities.find_loop() {
+        let says = format!("two names in the file are one cluster, as its id tells, and {found}");
+        findings.push(Finding::new("cluster ids", Verdict::Misconfigured, says));
+    }
+    findings.extend(source::look(&mut source, flow).await?);
     findings.push(target::transactions(&mut target, flow).await?);
-    let mut discovery = Discovery::new(flow.clone(), Health::default(), FlowMetrics::default());
+    let mut discovery = Discovery::new(flow.clone(), identities.clone(), (Health::default(), FlowMetrics::default()));
     let seen = discovery.look().await?;
     findings.extend(source::topics(&mut source, flow, &seen).await?);
     findings.extend(target::topics(&mut target, &seen, &discovery.plan(&seen)).await?);
     findings.push(ceiling::look(&mut source, &mut target, flow).await?);
-    Ok(findings)
+    Ok((findings, hop))
 }
 
 /// Asks again for a while where a cluster answers that it is not ready yet, as right after its start.
@@ -118,14 +126,14 @@ impl Unfit {
     }
 }
 
-/// Asks until both clusters answer; what is worth a warning is logged.
+/// Asks until both clusters answer, and returns their ids; what is worth a warning is logged.
 ///
 /// Errors: no waiting would mend what was found.
-pub async fn admit(flow: &Flow, health: &Health) -> Result<(), Unfit> {
+pub async fn admit(flow: &Flow, identities: &Identities, health: &Health) -> Result<Hop, Unfit> {
     let mut backoff = Backoff::default();
     loop {
-        match check(flow).await {
-            Ok(findings) => {
+        match check(flow, identities).await {
+            Ok((findings, hop)) => {
                 health.well("check");
                 let (unfit, others): (Vec<_>, Vec<_>) =
                     findings.into_iter().partition(|finding| finding.verdict.is_final());
@@ -134,7 +142,7 @@ pub async fn admit(flow: &Flow, health: &Health) -> Result<(), Unfit> {
                     tracing::warn!(flow = flow.name, subject, "{says}");
                 }
                 if unfit.is_empty() {
-                    return Ok(());
+                    return Ok(hop);
                 }
                 return Err(Unfit { flow: flow.name.clone(), findings: unfit });
             }

@@ -11,9 +11,11 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::bridge::compaction::POLICY;
+use crate::bridge::identity::Identities;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::metrics::FlowMetrics;
+use crate::route::RouteError;
 use crate::source::catalog::Catalog;
 use crate::wire::admin::Mode;
 use crate::wire::backoff::Backoff;
@@ -33,7 +35,7 @@ mod tell;
 use admit::{Outcome, admit};
 use apply::apply;
 use change::Change;
-use judge::{Chosen, Sorted};
+use judge::{Chosen, Routes, Sorted};
 use look::Target;
 use plan::{Bases, Plan};
 use tell::{Round, Teller};
@@ -42,6 +44,7 @@ use tell::{Round, Teller};
 #[derive(Debug)]
 pub struct Discovery {
     flow: Flow,
+    identities: Identities,
     source: Client,
     target: Client,
     published: watch::Sender<Arc<Catalog>>,
@@ -62,13 +65,14 @@ pub struct Seen {
 
 impl Discovery {
     /// A discovery that has not looked yet.
-    pub fn new(flow: Flow, health: Health, metrics: FlowMetrics) -> Self {
+    pub fn new(flow: Flow, identities: Identities, (health, metrics): (Health, FlowMetrics)) -> Self {
         Self {
             source: Client::new(flow.source.clone()),
             target: Client::new(flow.sink.clone()),
             published: watch::Sender::new(Arc::default()),
             bases: Bases::default(),
             teller: Teller::new(flow.clone(), health, metrics),
+            identities,
             flow,
         }
     }
@@ -112,7 +116,7 @@ impl Discovery {
     pub fn plan(&self, seen: &Seen) -> Plan {
         let nothing = HashMap::new();
         let known = seen.targets.as_ref().unwrap_or(&nothing);
-        self.bases.plan(&self.flow.target_topics, &seen.sorted.copied, known)
+        self.bases.plan((&self.flow.target_topics, self.flow.mapping), &seen.sorted.copied, known)
     }
 
     async fn go_round(&mut self) -> Result<(), WireError> {
@@ -128,7 +132,7 @@ impl Discovery {
         self.bases.learn(&mut plan, &failed);
         let before = self.published.borrow().clone();
         let outcome = Outcome { targets: known, changes: &changes, failed: &failed };
-        let admitted = admit(sorted.copied.iter().map(|(topic, _)| topic), &outcome, &before.admitted);
+        let admitted = admit(sorted.copied.iter(), &outcome, &before.admitted);
         let round = Round {
             chosen: &chosen,
             sorted: &sorted,
@@ -151,12 +155,28 @@ impl Discovery {
         let names: Vec<String> = existing.map(|(name, _)| name.clone()).collect();
         let copied: Vec<&'static str> = self.flow.target_topics.copied().map(|(name, _)| name).collect();
         let synced: &[&'static str] = if self.flow.target_topics.sync { &copied } else { &[] };
-        let targets = look::targets(&mut self.target, &names, synced).await;
+        let routes = self.routes(&names);
+        let routed: Vec<String> = routes.values().flatten().cloned().collect();
+        let targets = look::targets(&mut self.target, &routed, synced).await;
         let asked: Vec<&'static str> = copied.iter().copied().filter(|name| *name != POLICY).chain([POLICY]).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let told = settings(&mut self.source, &names, &asked).await?;
-        let sorted = judge::sort(&mut chosen, told, self.flow.allow_unordered_compacted);
+        let sorted = judge::sort(&mut chosen, told, routes, self.flow.allow_unordered_compacted);
         Ok(Seen { chosen, sorted, targets })
+    }
+
+    /// Where topics of the source go.
+    fn routes(&self, topics: &[String]) -> Routes {
+        let targets = self.flow.targets(topics.iter().map(String::as_str)).into_iter();
+        let route = |(topic, target): (String, Result<String, RouteError>)| {
+            let way_back = self.identities.way_back(&self.flow.name, &topic);
+            let target = match way_back {
+                Some(way) => Err(way.to_string()),
+                None => target.map_err(|error| error.to_string()),
+            };
+            (topic, target)
+        };
+        targets.map(route).collect()
     }
 
     fn publish(&self, chosen: Chosen, admitted: BTreeMap<Uuid, i32>) {

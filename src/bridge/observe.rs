@@ -6,7 +6,6 @@ use std::collections::HashSet;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use delay::Delays;
 
@@ -17,7 +16,6 @@ use crate::lane::{Wish, told};
 use crate::limits::PROGRESS_EVERY;
 use crate::metrics::{FlowMetrics, PartitionLabels};
 use crate::sink::kafka::KafkaSink;
-use crate::sink::kafka::identity::transactional_id;
 use crate::source::TopicPartition;
 use crate::source::catalog::Watched;
 use crate::source::share::frontier::Frontiers;
@@ -49,18 +47,15 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer of the share group of a flow.
+    /// An observer of the share group of a flow, with a sink of its own for what the group does not deliver.
     pub fn new(
         (flow, catalog): (&Flow, Watched),
-        incarnation: Uuid,
+        sink: KafkaSink,
         frontiers: Frontiers,
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
         metrics.backlog.set(-1);
         metrics.delay.set(-1);
-        // Its producer follows those of the lanes.
-        let id = transactional_id(&flow.name, incarnation, flow.lanes);
-        let sink = KafkaSink::new(flow.sink.clone(), id, flow.transaction_timeout);
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),

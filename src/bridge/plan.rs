@@ -6,8 +6,9 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::bridge::check::ceiling::records_per_second;
-use crate::bridge::discovery::judge::Skip;
+use crate::bridge::discovery::judge::{Copied, Skip};
 use crate::bridge::discovery::{Discovery, Seen};
+use crate::bridge::identity::Identities;
 use crate::config::StartPosition;
 use crate::flow::Flow;
 use crate::health::Health;
@@ -70,15 +71,16 @@ struct Logs {
 /// Looks at both clusters.
 ///
 /// Errors: a cluster does not answer, or not yet, or refuses what is asked.
-pub async fn plan(flow: &Flow) -> Result<Plan, WireError> {
+pub async fn plan(flow: &Flow, identities: &Identities) -> Result<Plan, WireError> {
     let mut source = Client::new(flow.source.clone());
-    let mut discovery = Discovery::new(flow.clone(), Health::default(), FlowMetrics::default());
+    let mut discovery = Discovery::new(flow.clone(), identities.clone(), (Health::default(), FlowMetrics::default()));
     let seen = discovery.look().await?;
-    let infos: Vec<TopicInfo> = seen.sorted.copied.iter().map(|(topic, _)| topic.clone()).collect();
+    identities.learn(flow).await?;
+    let infos: Vec<TopicInfo> = seen.sorted.copied.iter().map(|copied| copied.topic.clone()).collect();
     let changes = discovery.plan(&seen);
     let configs = describe_configs(&mut source, Resource::Group, &flow.group.id).await?;
     let logs = look(&mut source, flow, &infos).await?;
-    let topics: Vec<TopicPlan> = infos.iter().map(|topic| count(flow, topic, &logs)).collect();
+    let topics: Vec<TopicPlan> = seen.sorted.copied.iter().map(|copied| count(flow, copied, &logs)).collect();
     let ceiling = records_per_second(
         (distance(&mut source).await?, distance(&mut Client::new(flow.sink.clone())).await?),
         flow.group.record_locks_max,
@@ -134,7 +136,7 @@ fn on_source(flow: &Flow, configs: &crate::wire::admin::Configs, logs: &Logs) ->
 }
 
 /// Counts what is left of a topic (pure).
-fn count(flow: &Flow, topic: &TopicInfo, logs: &Logs) -> TopicPlan {
+fn count(flow: &Flow, Copied { topic, target, .. }: &Copied, logs: &Logs) -> TopicPlan {
     let (mut offsets, mut longest) = (0, 0);
     let mut bytes = logs.bytes.as_ref().map(|_| 0);
     for partition in (0..).take(topic.leaders.len()) {
@@ -152,7 +154,7 @@ fn count(flow: &Flow, topic: &TopicInfo, logs: &Logs) -> TopicPlan {
     }
     TopicPlan {
         source: topic.name.clone(),
-        target: topic.name.clone(),
+        target: target.clone(),
         partitions: topic.leaders.len(),
         offsets,
         bytes,
@@ -178,7 +180,7 @@ fn waiting(seen: &Seen) -> Vec<(String, String)> {
     let missing = seen.sorted.missing.iter().map(|(topic, error)| (topic.clone(), error.to_string()));
     let compacted = seen.sorted.compacted.iter().map(|topic| (topic.clone(), "it is compacted".to_owned()));
     let unknown = seen.sorted.unknown.iter().map(|(topic, error)| (topic.clone(), error.to_string()));
-    missing.chain(compacted).chain(unknown).collect()
+    missing.chain(compacted).chain(unknown).chain(seen.sorted.unroutable.iter().cloned()).collect()
 }
 
 /// How long a copy takes at least: by the window of the longest partition, and by the limits of one process (pure).

@@ -35,6 +35,6 @@ pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) ->
 
 async fn place(placement: &mut Placement, source: &mut Client, discovery: &mut Discovery) -> Result<(), GroupError> {
     let seen = discovery.look().await.map_err(GroupError::Cluster)?;
-    let topics: Vec<TopicInfo> = seen.sorted.copied.into_iter().map(|(topic, _)| topic).collect();
+    let topics: Vec<TopicInfo> = seen.sorted.copied.into_iter().map(|copied| copied.topic).collect();
     placement.place(source, &topics).await
 }

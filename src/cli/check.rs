@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ConfigFile, fail};
 use crate::bridge::check::{Finding, Verdict, check, patiently};
+use crate::bridge::identity::Identities;
 use crate::error::Exit;
 use crate::flow::Flow;
 use crate::wire::WireError;
@@ -33,8 +34,10 @@ impl Check {
         };
         let mut exits = vec![];
         let mut documents = vec![];
-        for flow in Flow::all(config.flows, &mut Registry::default()) {
-            let found = runtime.block_on(patiently(|| check(&flow)));
+        let flows = Flow::all(config.flows, &mut Registry::default());
+        let identities = Identities::new(&flows);
+        for flow in flows {
+            let found = runtime.block_on(patiently(|| check(&flow, &identities))).map(|(findings, _)| findings);
             if !self.json {
                 print(&flow, &found);
             }

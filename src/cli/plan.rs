@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ConfigFile, fail};
 use crate::bridge::check::patiently;
+use crate::bridge::identity::Identities;
 use crate::bridge::plan::{Plan, plan};
 use crate::error::Exit;
 use crate::flow::Flow;
@@ -33,8 +34,10 @@ impl PlanArgs {
             Err(error) => return fail(format_args!("no runtime: {error}")),
         };
         let mut documents = vec![];
-        for flow in Flow::all(config.flows, &mut Registry::default()) {
-            match runtime.block_on(patiently(|| plan(&flow))) {
+        let flows = Flow::all(config.flows, &mut Registry::default());
+        let identities = Identities::new(&flows);
+        for flow in flows {
+            match runtime.block_on(patiently(|| plan(&flow, &identities))) {
                 Ok(plan) if self.json => documents.push(document(&flow, &plan)),
                 Ok(plan) => println!("flow {}: {} to {}\n{plan}", flow.name, flow.source.name, flow.sink.name),
                 Err(error) => {

@@ -95,7 +95,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
 /// One line that says what a flow will do.
 fn plan(flow: &FlowConfig) -> String {
     format!(
-        "flow {}: {} from cluster {} ({}) to cluster {} ({}), at least once, through share group {} with {} lanes in this process; \
+        "flow {}: {} from cluster {} ({}) to cluster {} ({}) as {}, at least once, through share group {} with {} lanes in this process; \
          order within a partition is not kept",
         flow.name,
         flow.topics,
@@ -103,6 +103,7 @@ fn plan(flow: &FlowConfig) -> String {
         flow.source.bootstrap.join(","),
         flow.sink.name,
         flow.sink.bootstrap.join(","),
+        flow.topic_name,
         flow.group.id,
         flow.lanes,
     )

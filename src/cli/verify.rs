@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, fail};
+use crate::batch::HOP_HEADER;
 use crate::config::{ClusterConfig, FlowConfig};
 use crate::error::Exit;
+use crate::route::Mapping;
 use crate::verify::{Bar, Comparison, Endpoint, Report, TopicPair, Verdict, VerifyError, verify};
 
 /// Arguments of `verify`.
@@ -92,8 +94,9 @@ impl Verify {
                 let comparison = Comparison {
                     source: endpoint("source", source),
                     target: endpoint("target", target),
-                    topics: vec![TopicPair { source: topic.clone(), target: copy.clone() }],
+                    topics: vec![TopicPair { source: topic.clone(), target: copy.clone(), is_mapped: false }],
                     wait: self.patience(),
+                    without_header: None,
                 };
                 Ok(vec![Task { flow: None, comparison }])
             }
@@ -126,8 +129,9 @@ impl Verify {
         let comparison = Comparison {
             source: endpoint(&flow.source),
             target: endpoint(&flow.sink),
-            topics: flow.topics.names.iter().map(|name| TopicPair::same(name)).collect(),
+            topics: flow.topics.names.iter().filter_map(|name| pair(flow, name)).collect(),
             wait: self.patience(),
+            without_header: flow.hop_header.then_some(HOP_HEADER),
         };
         Task { flow: Some(flow.name.clone()), comparison }
     }
@@ -135,6 +139,12 @@ impl Verify {
     fn patience(&self) -> Duration {
         Duration::from_secs(self.wait.into())
     }
+}
+
+/// A topic of a flow with its copy; a validated flow has one for each of its topics.
+fn pair(flow: &FlowConfig, topic: &str) -> Option<TopicPair> {
+    let is_mapped = flow.mapping != Mapping::Same;
+    Some(TopicPair { source: topic.to_owned(), target: flow.target(topic).ok()?, is_mapped })
 }
 
 fn print(task: &Task, report: &Report) {

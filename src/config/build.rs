@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use super::document::{Place, Table};
 use super::error::{ConfigError, Problem};
-use super::relation::{self, common_server};
+use super::relation;
 use super::section::{Section, View};
 use super::security::build::security;
 use super::{
     BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat, RateLimits, Selection, StartPosition,
     TargetTopicsConfig,
 };
+use crate::batch::Codec;
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
+use crate::route::{Mapping, NamePattern};
 
 /// Clusters by name; `None` is one with errors of its own.
 type Clusters = BTreeMap<String, Option<Arc<ClusterConfig>>>;
@@ -52,6 +54,7 @@ pub(super) fn build(tables: Vec<Table>, errors: &mut Vec<ConfigError>) -> Option
             flows.push(flow);
         }
     }
+    relation::check_loops(&flows, &flow_sections, errors);
     let bridge = bridge_config(&bridge, errors)?;
     Some(Config { bridge, flows })
 }
@@ -104,6 +107,9 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let allow_unordered_compacted = view.boolean("allow.unordered.compacted");
     let group = group(&mut view);
     let transaction_timeout = view.duration("transaction.timeout.ms");
+    let topic_name = topic_name(&mut view);
+    let (mapping, codec) = (mapping(&mut view), codec(&mut view));
+    let hop_header = view.boolean("sink.hop.header.enable");
     if let (Some(transaction), Some(group)) = (transaction_timeout, &group)
         && transaction + TRANSACTION_SWEEP >= group.lock
     {
@@ -122,6 +128,10 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         view.report("memory.max.bytes", Problem::MemoryPerLane { bytes, lanes, lane_bytes_min: LANE_BYTES_MIN });
     }
     let (source, sink) = ends?;
+    if hop_header == Some(true) && relation::is_same(&source, &sink) {
+        view.report("sink.hop.header.enable", Problem::HopWithinCluster);
+    }
+    let topic_name = topic_name?.within(&source.name, &name);
     Some(FlowConfig {
         name,
         source,
@@ -135,6 +145,10 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
         limits: limits?,
+        topic_name,
+        mapping: mapping?,
+        codec: codec?,
+        hop_header: hop_header?,
     })
 }
 
@@ -167,6 +181,26 @@ fn limits(view: &mut View<'_>) -> Option<RateLimits> {
     Some(RateLimits { bytes: NonZeroU64::new(bytes?), records: NonZeroU64::new(records?) })
 }
 
+fn topic_name(view: &mut View<'_>) -> Option<NamePattern> {
+    let text = view.text("sink.topic.name")?;
+    Some(NamePattern::parse(&text).expect("the value was checked"))
+}
+
+fn mapping(view: &mut View<'_>) -> Option<Mapping> {
+    Some(match view.text("sink.partition.mapping")?.as_str() {
+        "same" => Mapping::Same,
+        "modulo" => Mapping::Modulo,
+        "key" => Mapping::Key,
+        _ => unreachable!("the table of keys has no other mapping"),
+    })
+}
+
+/// The outer `None` is a bad value, the inner one leaves records as they are.
+fn codec(view: &mut View<'_>) -> Option<Option<Codec>> {
+    let name = view.text("compression.type")?;
+    Some(Codec::ALL.into_iter().find(|codec| codec.to_string() == name))
+}
+
 fn group(view: &mut View<'_>) -> Option<GroupConfig> {
     let (id, offset_reset) = (view.text("share.group.id"), view.text("share.auto.offset.reset"));
     let start = view.start("start.position");
@@ -191,23 +225,13 @@ fn group(view: &mut View<'_>) -> Option<GroupConfig> {
     })
 }
 
-/// Finds the two clusters of a flow, which must differ.
+/// Finds the two clusters of a flow.
 fn ends(view: &mut View<'_>, clusters: &Clusters) -> Option<(Arc<ClusterConfig>, Arc<ClusterConfig>)> {
     let source_name = view.text("source.cluster");
     let sink_name = view.text("sink.cluster");
-    if source_name.is_some() && source_name == sink_name {
-        let name = source_name.unwrap_or_default();
-        view.report("sink.cluster", Problem::SinkIsSource(name));
-        return None;
-    }
     let source = known(view, "source.cluster", source_name, clusters);
     let sink = known(view, "sink.cluster", sink_name, clusters);
-    let (source, sink) = (source?, sink?);
-    if let Some(server) = common_server(&source, &sink) {
-        let problem = Problem::SinkSharesBroker { server: server.to_owned(), source_cluster: source.name.clone() };
-        view.report("sink.cluster", problem);
-    }
-    Some((source, sink))
+    Some((source?, sink?))
 }
 
 fn known(view: &mut View<'_>, key: &str, name: Option<String>, clusters: &Clusters) -> Option<Arc<ClusterConfig>> {

@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::document::Place;
+use super::loops::Loop;
 use super::secret::SecretError;
 use super::shown::Shown;
 use crate::limits::{CONFIG_BYTES_MAX, FLOW_COUNT_MAX, NAME_CHARS_MAX, PATTERN_COUNT_MAX, TOPIC_COUNT_MAX};
+use crate::route::{PatternError, RouteError};
 
 /// All that is wrong with one file, in the order of its lines.
 ///
@@ -162,22 +164,17 @@ pub(super) enum Problem {
     )]
     Kerberos,
 
+    #[error(
+        "has ${{{group}}}, which {} of topics.regex does not capture, give the pattern such a group or this flow another name pattern",
+        Shown(.pattern).in_quotes()
+    )]
+    NotCaptured { group: String, pattern: String },
     #[error("there is no flow, add a table [flows.<name>]")]
     NoFlows,
     #[error("there are {0} flows, give at most {FLOW_COUNT_MAX} a process")]
     TooManyFlows(usize),
     #[error("there is no cluster {}{}", Shown(.name).in_quotes(), known_clusters(.known))]
     UnknownCluster { name: String, known: Vec<String> },
-    #[error(
-        "is the source.cluster too and records would loop, name another cluster than {}",
-        Shown(.0).in_quotes()
-    )]
-    SinkIsSource(String),
-    #[error(
-        "has the broker {server} in common with the source.cluster {} and records would loop, name another cluster",
-        Shown(.source_cluster).in_quotes()
-    )]
-    SinkSharesBroker { server: String, source_cluster: String },
     #[error("is {max_ms} ms, less than reconnect.backoff.ms of {first_ms} ms, raise it or lower the other")]
     BackoffOrder { max_ms: u128, first_ms: u128 },
     #[error(
@@ -205,11 +202,16 @@ pub(super) enum Problem {
         Shown(.topic).in_quotes()
     )]
     CopiedTwice { topic: String, other: Place },
+    #[error("cannot be {}: it has {fault}, give {takes}", Shown(.given).in_quotes())]
+    TopicName { given: String, fault: PatternError, takes: String },
+    #[error(transparent)]
+    Route(#[from] RouteError),
     #[error(
-        "sends {} back to its source through {other} and records would loop, remove it from one",
-        Shown(.topic).in_quotes()
+        "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line"
     )]
-    Loop { topic: String, other: Place },
+    HopWithinCluster,
+    #[error(transparent)]
+    Loop(#[from] Loop),
 }
 
 /// Ends a message with the nearest valid name, or else with `otherwise`.

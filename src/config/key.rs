@@ -65,7 +65,7 @@ fn is_inner(name: &str) -> bool {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 57] = [
+pub(super) const KEYS: [Key; 61] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -323,7 +323,7 @@ pub(super) const KEYS: [Key; 57] = [
         scope: Scope::Flow,
         kind: Kind::Cluster,
         default: None,
-        doc: "Name of the cluster that is written, never the source",
+        doc: "Name of the cluster that is written; the source only where every topic gets another name",
     },
     Key {
         name: "topics.names",
@@ -464,6 +464,34 @@ pub(super) const KEYS: [Key; 57] = [
         kind: Kind::Integer { min: 0, max: 1 << 40, unit: "records a second" },
         default: Some("0"),
         doc: "Most records that one process copies for a flow; 0 is no limit",
+    },
+    Key {
+        name: "sink.topic.name",
+        scope: Scope::Flow,
+        kind: Kind::TopicName,
+        default: Some("${topic}"),
+        doc: "Name of a topic on the sink",
+    },
+    Key {
+        name: "sink.partition.mapping",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["same", "modulo", "key"]),
+        default: Some("same"),
+        doc: "Partition on the sink: the same, the same modulo their count there, or the one that Kafka's producer chooses by the key",
+    },
+    Key {
+        name: "compression.type",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["producer", "none", "gzip", "snappy", "lz4", "zstd"]),
+        default: Some("producer"),
+        doc: "Codec on the sink; producer leaves batches as they are",
+    },
+    Key {
+        name: "sink.hop.header.enable",
+        scope: Scope::Flow,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        doc: "Whether each record gets a header with the id of the source cluster, and none goes where it has been",
     },
 ];
 

@@ -106,6 +106,17 @@ fn the_sample_has_only_keys_and_they_are_good() {
 }
 
 #[test]
+fn the_examples_are_good() {
+    let folder = fs::read_dir(path("config/examples")).expect("the repository has examples");
+    for file in folder {
+        let file = file.expect("the folder is readable").path();
+        if let Err(errors) = Config::load(&file) {
+            panic!("{errors}");
+        }
+    }
+}
+
+#[test]
 fn the_document_s_example_is_good() {
     let text = read("docs/CONFIGURATION.md");
     let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());

@@ -1,37 +1,52 @@
-//! What flows may not do to each other.
+//! What flows may not do to themselves and to each other.
 
 use super::document::Place;
 use super::error::{ConfigError, Problem};
+use super::loops::{self, Loop};
 use super::section::Section;
-use super::{ClusterConfig, FlowConfig, Selection};
+use super::{ClusterConfig, FlowConfig};
 
-/// A broker that both clusters list, which makes them one.
-pub(super) fn common_server<'a>(one: &'a ClusterConfig, other: &ClusterConfig) -> Option<&'a str> {
-    let mut servers = one.bootstrap.iter();
-    servers.find(|server| other.bootstrap.contains(server)).map(String::as_str)
-}
-
-/// Checks a flow against the flows before it.
+/// Checks a flow by itself and against the flows before it.
 pub(super) fn check(flow: &FlowConfig, section: &Section, earlier: &[FlowConfig], errors: &mut Vec<ConfigError>) {
     if let Some(other) = shares_group(flow, earlier) {
         let id = flow.group.id.clone();
         let other = Place::Flow(other.name.clone());
         errors.push(section.error("share.group.id", Problem::GroupTwice { id, other }));
     }
+    let routes = flow.targets(flow.topics.names.iter().map(String::as_str));
+    if let Some(error) = routes.into_values().find_map(Result::err) {
+        errors.push(section.error("sink.topic.name", error.into()));
+    }
+    if let Some((group, pattern)) = flow.uncaptured() {
+        errors.push(section.error("sink.topic.name", Problem::NotCaptured { group, pattern }));
+    }
     if let Some((topic, other)) = copies_again(flow, earlier) {
-        let topic = topic.to_owned();
         let other = Place::Flow(other.name.clone());
         errors.push(section.error("topics.names", Problem::CopiedTwice { topic, other }));
     }
-    if let Some((topic, other)) = sends_back(flow, earlier) {
-        let topic = topic.to_owned();
-        let other = Place::Flow(other.name.clone());
-        errors.push(section.error("topics.names", Problem::Loop { topic, other }));
+}
+
+/// Checks that no records loop, over whatever flows. A loop is told at the first of its flows in the file.
+pub(super) fn check_loops(flows: &[FlowConfig], sections: &[Section], errors: &mut Vec<ConfigError>) {
+    let mut told: Vec<Loop> = vec![];
+    for (index, flow) in flows.iter().enumerate() {
+        // Nothing comes back if no flow writes to the source, which spares most files the search.
+        let may_loop = flows.iter().any(|other| is_same(&other.sink, &flow.source));
+        if !may_loop || told.iter().any(|known| known.passes(&flow.name)) {
+            continue;
+        }
+        let section = sections.iter().find(|section| section.place.name() == Some(&flow.name));
+        let found = flow.topics.examples().iter().find_map(|topic| loops::find(flows, index, topic, &is_same));
+        if let (Some(section), Some(found)) = (section, found) {
+            errors.push(section.error("topics.names", found.clone().into()));
+            told.push(found);
+        }
     }
 }
 
-fn is_same(one: &ClusterConfig, other: &ClusterConfig) -> bool {
-    one.name == other.name || common_server(one, other).is_some()
+/// Whether two tables are about one cluster, as far as the file tells.
+pub(super) fn is_same(one: &ClusterConfig, other: &ClusterConfig) -> bool {
+    one.name == other.name || one.bootstrap.iter().any(|server| other.bootstrap.contains(server))
 }
 
 /// Finds a flow whose group this one would join: each record would reach only one of the two.
@@ -39,41 +54,16 @@ fn shares_group<'a>(flow: &FlowConfig, earlier: &'a [FlowConfig]) -> Option<&'a 
     earlier.iter().find(|other| other.group.id == flow.group.id && is_same(&other.source, &flow.source))
 }
 
-/// Finds a flow that copies one of the topics between the same clusters.
-fn copies_again<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
-    earlier
-        .iter()
-        .filter(|other| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink))
-        .find_map(|other| Some((flow.topics.common(&other.topics)?, other)))
-}
-
-/// Finds the flow that brings one of the topics back to this flow's source, directly or over other flows.
-fn sends_back<'a>(flow: &'a FlowConfig, earlier: &'a [FlowConfig]) -> Option<(&'a str, &'a FlowConfig)> {
-    // Nothing comes back if no flow writes to the source, which spares most files the search.
-    if !earlier.iter().any(|other| is_same(&other.sink, &flow.source)) {
-        return None;
-    }
-    let names = flow
-        .topics
-        .names
-        .iter()
-        .map(|name| (name.as_str(), Selection { names: [name.clone()].into(), ..Selection::default() }));
-    let all = flow.topics.patterns.first().map(|pattern| (pattern.text(), flow.topics.clone()));
-    names.chain(all).find_map(|(shown, topics)| Some((shown, way_back(flow, &topics, earlier)?)))
-}
-
-fn way_back<'a>(flow: &FlowConfig, topics: &Selection, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
-    let mut ahead: Vec<&FlowConfig> = earlier.iter().filter(|other| other.topics.common(topics).is_some()).collect();
-    let mut reached = vec![&flow.sink];
-    while let Some(cluster) = reached.pop() {
-        let (next, rest): (Vec<_>, Vec<_>) = ahead.into_iter().partition(|other| is_same(&other.source, cluster));
-        for other in next {
-            if is_same(&other.sink, &flow.source) {
-                return earlier.iter().find(|flow| flow.name == other.name);
-            }
-            reached.push(&other.sink);
-        }
-        ahead = rest;
-    }
-    None
+/// Finds a flow that copies one of the topics between the same clusters, to the same name.
+fn copies_again<'a>(flow: &FlowConfig, earlier: &'a [FlowConfig]) -> Option<(String, &'a FlowConfig)> {
+    let to_same = |other: &&FlowConfig| is_same(&other.source, &flow.source) && is_same(&other.sink, &flow.sink);
+    earlier.iter().filter(to_same).find_map(|other| {
+        let both = flow.topics.examples().into_iter().chain(other.topics.examples());
+        let is_copied = |topic: &String| {
+            flow.covers(topic)
+                && other.covers(topic)
+                && flow.target(topic).is_ok_and(|target| other.target(topic) == Ok(target))
+        };
+        Some((both.into_iter().find(is_copied)?, other))
+    })
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
-use crate::limits::{PATTERN_BYTES_MAX, PATTERN_CHARS_MAX};
+use crate::limits::{PATTERN_BYTES_MAX, PATTERN_CHARS_MAX, TOPIC_CHARS_MAX};
 
 /// A regular expression that whole names of topics match, in the syntax of the crate `regex`: no backreferences, no look-around,
 /// and a name is matched in time linear in its length.
@@ -38,6 +40,66 @@ impl Pattern {
     /// As it stands in the file.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether it has a group of this number or name.
+    pub fn has_group(&self, group: &str) -> bool {
+        match group.parse::<usize>() {
+            Ok(number) => number < self.regex.captures_len(),
+            Err(_) => self.regex.capture_names().flatten().any(|name| name == group),
+        }
+    }
+
+    /// A short name that it matches, if one is easily found.
+    fn example(&self) -> Option<String> {
+        let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(&self.text).ok()?;
+        let example = example(&parsed)?;
+        self.is_match(&example).then_some(example)
+    }
+}
+
+/// Letters of names, the likeliest first.
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_.";
+
+/// A text that an expression matches, where looks around letters do not forbid it.
+fn example(hir: &Hir) -> Option<String> {
+    Some(match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => String::new(),
+        HirKind::Literal(literal) => String::from_utf8(literal.0.to_vec()).ok()?,
+        HirKind::Class(Class::Bytes(class)) => {
+            let has =
+                |letter: &char| class.iter().any(|range| (range.start()..=range.end()).contains(&(*letter as u8)));
+            LETTERS.chars().find(has)?.to_string()
+        }
+        HirKind::Class(Class::Unicode(class)) => {
+            let has = |letter: &char| class.iter().any(|range| (range.start()..=range.end()).contains(letter));
+            LETTERS.chars().find(has)?.to_string()
+        }
+        HirKind::Repetition(repeated) => {
+            let times = repeated.min.max(1).min(repeated.max.unwrap_or(u32::MAX));
+            if usize::try_from(times).ok()? > TOPIC_CHARS_MAX {
+                return None;
+            }
+            example(&repeated.sub)?.repeat(usize::try_from(times).ok()?)
+        }
+        HirKind::Capture(group) => example(&group.sub)?,
+        HirKind::Concat(parts) => parts.iter().map(example).collect::<Option<String>>()?,
+        HirKind::Alternation(ways) => ways.iter().find_map(example)?,
+    })
+}
+
+/// What a pattern has captured of a topic's name.
+#[derive(Debug)]
+pub struct Groups<'a>(Captures<'a>);
+
+impl<'a> Groups<'a> {
+    /// What a group has captured, by its number or name.
+    pub fn get(&self, group: &str) -> Option<&'a str> {
+        let found = match group.parse() {
+            Ok(number) => self.0.get(number),
+            Err(_) => self.0.name(group),
+        };
+        std::str::from_utf8(found?.as_bytes()).ok()
     }
 }
 
@@ -102,21 +164,16 @@ impl Selection {
         matches!(self.judge(topic), Some(Cover::Named | Cover::Matched))
     }
 
-    /// The groups that the first matching pattern captures of a topic's name; `None` where no pattern matches it.
-    pub fn captures<'a>(&self, topic: &'a str) -> Option<Captures<'a>> {
-        self.matching(topic)?.regex.captures(topic.as_bytes())
+    /// What the first matching pattern captures of a topic's name; `None` where no pattern matches it.
+    pub fn captures<'a>(&self, topic: &'a str) -> Option<Groups<'a>> {
+        self.matching(topic)?.regex.captures(topic.as_bytes()).map(Groups)
     }
 
-    /// A name or pattern because of which both copy the same topic, as far as can be told without a cluster: two patterns share
-    /// something for sure only if they are the same.
-    pub fn common<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
-        let name = self
-            .names
-            .iter()
-            .find(|name| other.covers(name))
-            .or_else(|| other.names.iter().find(|name| self.covers(name)));
-        let pattern = || self.patterns.iter().find(|pattern| other.patterns.contains(pattern));
-        name.map(String::as_str).or_else(|| pattern().map(Pattern::text))
+    /// Topics that are copied wherever they exist: those that are named, and one for each pattern, if one is easily found. With them
+    /// flows are compared before any cluster is asked.
+    pub fn examples(&self) -> Vec<String> {
+        let matched = self.patterns.iter().filter_map(Pattern::example).filter(|topic| self.covers(topic));
+        self.names.iter().cloned().chain(matched).collect()
     }
 
     fn matching(&self, topic: &str) -> Option<&Pattern> {
@@ -214,18 +271,31 @@ mod tests {
     fn the_first_matching_pattern_captures() {
         let selection = selection(&["eu-a"], &["x-(.*)", "(?<region>..)-(.*)"], &[]);
         let captures = selection.captures("us-orders").unwrap();
-        assert_eq!((&captures["region"], &captures[2]), (b"us".as_slice(), b"orders".as_slice()));
+        assert_eq!(
+            ["region", "2", "3", "x"].map(|group| captures.get(group)),
+            [Some("us"), Some("orders"), None, None]
+        );
         assert!(selection.captures("orders").is_none());
     }
 
     #[test]
-    fn common_topics_are_found_by_name_and_by_equal_pattern() {
-        let names = selection(&["a", "b"], &[], &[]);
-        assert_eq!(names.common(&selection(&["b"], &[], &[])), Some("b"));
-        assert_eq!(names.common(&selection(&[], &[".*"], &["a"])), Some("b"));
-        assert_eq!(selection(&[], &["a.*"], &[]).common(&names), Some("a"));
-        assert_eq!(selection(&[], &["x.*"], &[]).common(&selection(&[], &["x.*"], &[])), Some("x.*"));
-        assert_eq!(names.common(&selection(&["c"], &["x.*"], &[])), None);
+    fn each_pattern_has_an_example_that_it_matches() {
+        for text in ["o.*", "(eu|us)-orders", "[^a]{3}x?", "\\d+-[A-Z]", "a{0}b", "x|", "(?i)Orders\\.v[0-9]{2}", ".*"]
+        {
+            let example = Pattern::new(text).unwrap().example();
+            assert!(example.is_some_and(|name| Pattern::new(text).unwrap().is_match(&name)), "{text}");
+        }
+        let selection = selection(&["a"], &["x.*", "__.*"], &["xy.*"]);
+        assert_eq!(selection.examples(), ["a", "xa"], "internal ones are not copied");
+    }
+
+    #[test]
+    fn groups_are_known_by_number_and_name() {
+        let pattern = &patterns(&["(?<region>..)-(.*)"])[0];
+        assert_eq!(
+            ["0", "2", "3", "region", "x"].map(|group| pattern.has_group(group)),
+            [true, true, false, true, false]
+        );
     }
 
     #[test]

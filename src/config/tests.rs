@@ -81,6 +81,10 @@ fn defaults_fill_what_the_file_leaves_out() {
             memory_bytes: 64 << 20,
             transaction_timeout: Duration::from_secs(3),
             limits: RateLimits::default(),
+            topic_name: NamePattern::parse("${topic}").unwrap(),
+            mapping: Mapping::Same,
+            codec: None,
+            hop_header: false,
         }],
     };
     assert_eq!(config, expected);
@@ -125,6 +129,10 @@ allow.unordered.compacted = true
 lanes.count = 64
 memory.max.bytes = 67108864
 transaction.timeout.ms = 49999
+sink.topic.name = '${source}.${topic}.${flow}'
+sink.partition.mapping = 'key'
+compression.type = 'zstd'
+sink.hop.header.enable = true
 ";
     let config = parse(text).expect("the file is good");
     assert_eq!(
@@ -170,6 +178,8 @@ transaction.timeout.ms = 49999
     assert_eq!((flow.lanes, flow.memory_bytes), (64, 64 << 20));
     assert_eq!(flow.transaction_timeout, Duration::from_millis(49_999));
     assert_eq!(flow.limits, RateLimits { bytes: NonZeroU64::new(1_000_000), records: NonZeroU64::new(1) });
+    assert_eq!(flow.target("t").as_deref(), Ok("a.t.eu.orders"));
+    assert_eq!((flow.mapping, flow.codec, flow.hop_header), (Mapping::Key, Some(Codec::Zstd), true));
 }
 
 #[test]
@@ -201,7 +211,7 @@ fn all_errors_come_at_once_in_the_order_of_lines() {
             "f.toml:2: the value is a bare word, put the value in quotes: \"xml\"",
             "f.toml:3: [clusters.a] bootstrap.servers: is missing (First brokers to ask for the others), \
              give host:port, several with commas between, IPv6 in brackets",
-            "f.toml:4: [flows.f] sink.cluster: is missing (Name of the cluster that is written, never the source), \
+            "f.toml:4: [flows.f] sink.cluster: is missing (Name of the cluster that is written; the source only where every topic gets another name), \
              give the name of a table [clusters.<name>]",
             "f.toml:4: [flows.f] topics.names: is empty, and so is topics.regex: nothing would be copied, give a name or a pattern",
             "f.toml:5: [flows.f] source.cluster: there is no cluster \"A\", name one of a",

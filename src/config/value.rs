@@ -16,6 +16,7 @@ use super::start_position::StartPosition;
 use crate::limits::{
     NAME_CHARS_MAX, PATH_BYTES_MAX, PATTERN_COUNT_MAX, TEXT_CHARS_MAX, TOPIC_CHARS_MAX, TOPIC_COUNT_MAX,
 };
+use crate::route::{self, NamePattern};
 
 /// Largest replication factor; Kafka itself is bounded by the brokers of a cluster only.
 const REPLICA_COUNT_MAX: u64 = 100;
@@ -45,6 +46,8 @@ pub(super) enum Kind {
     CopiedConfigs,
     /// A replication factor, or the cluster's default.
     Replicas,
+    /// A pattern for the names of topics.
+    TopicName,
     /// A reset policy of share groups.
     OffsetReset,
     /// Where a new share group starts.
@@ -115,6 +118,7 @@ impl Kind {
                     text == "default" || number(text).is_some_and(|count| (1..=REPLICA_COUNT_MAX).contains(&count));
                 is_legal.then(|| Value::Text(text.to_owned()))
             }
+            Kind::TopicName => return self.topic_name(text),
             Kind::OffsetReset => offset_reset::is_valid(text).then(|| Value::Text(text.to_owned())),
             Kind::StartPosition => StartPosition::parse(text).map(Value::Start),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
@@ -149,6 +153,9 @@ impl Kind {
                 format!("an array of these: {}", COPIED_CONFIGS.map(|(name, ..)| name).join(", "))
             }
             Kind::Replicas => format!("default or a whole number from 1 to {REPLICA_COUNT_MAX}"),
+            Kind::TopicName => "a name with ${topic} in it, or ${1} or ${name} for what a group of topics.regex has captured; also ${source} and \
+                                ${flow}"
+                .to_owned(),
             Kind::OffsetReset => "earliest, latest or by_duration:<ISO-8601> such as by_duration:PT1H".to_owned(),
             Kind::StartPosition => {
                 "auto, earliest, latest, group:<id of another group>, or a time such as 2026-01-31T12:00:00Z".to_owned()
@@ -168,6 +175,13 @@ impl Kind {
     pub(super) fn refuse(&self, given: String) -> Problem {
         let takes = self.takes();
         Problem::Invalid { given, takes }
+    }
+
+    fn topic_name(&self, text: &str) -> Result<Value, Problem> {
+        match NamePattern::parse(text) {
+            Ok(_) => Ok(Value::Text(text.to_owned())),
+            Err(fault) => Err(Problem::TopicName { given: text.to_owned(), fault, takes: self.takes() }),
+        }
     }
 
     fn servers(&self, text: &str) -> Result<Value, Problem> {
@@ -290,12 +304,10 @@ fn is_log_level(text: &str) -> bool {
 
 /// Applies Kafka's own rule for names, and keeps its internal topics out.
 fn check_topic(topic: &str) -> Result<(), Problem> {
-    let legal =
-        (1..=TOPIC_CHARS_MAX).contains(&topic.len()) && topic.bytes().all(is_name_byte) && !matches!(topic, "." | "..");
-    if !legal {
+    if !route::is_legal(topic) {
         return Err(Kind::Topics.refuse(Shown(topic).in_quotes()));
     }
-    if topic.starts_with("__") {
+    if route::is_internal(topic) {
         return Err(Problem::InternalTopic(topic.to_owned()));
     }
     Ok(())

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::batch::{OffsetRange, RecordBatch, committed, within};
 use crate::limits::HOLD_RETRY;
 use crate::metrics::FlowMetrics;
-use crate::sink::{Fate, Sink, SinkError};
+use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::share::rewritten::Rewritten;
 use crate::source::{Hold, Parcel};
 use crate::wire::backoff::Backoff;
@@ -97,7 +97,8 @@ impl<K: Sink> Recopy<K> {
         match self.decide().await {
             Fate::NotCommitted => Err(RecopyError::NotCommitted),
             Fate::Committed => {
-                let records = written.iter().flat_map(|written| &written.offsets).map(OffsetRange::count).sum();
+                let records = written.iter().map(Written::records).sum();
+                self.metrics.looped.inc_by(written.iter().map(|written| written.looped).sum());
                 self.metrics.recopied.inc_by(records);
                 self.metrics.sent.inc_by(records);
                 self.metrics.bytes_sent.inc_by(written.iter().map(|written| written.bytes).sum());

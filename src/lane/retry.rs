@@ -53,7 +53,9 @@ pub fn judge(error: &SinkError, failures: u32) -> Decision {
 /// How long a fault keeps its topic partition held; `None` where it is the transaction's fault, not the partition's.
 fn patience(fault: &PartitionFault) -> Option<Patience> {
     let error = match fault {
-        PartitionFault::Batch(_) | PartitionFault::Undelivered(_) => return Some(Patience::Long),
+        PartitionFault::Batch(_) | PartitionFault::Undelivered(_) | PartitionFault::Route(_) => {
+            return Some(Patience::Long);
+        }
         PartitionFault::Missing { .. } => return Some(Patience::Soon),
         PartitionFault::Target(error) => error,
     };

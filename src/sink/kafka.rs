@@ -19,22 +19,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::batch::Hop;
+use crate::flow::Flow;
 use crate::limits::{COMPLETION_RETRY, FEATURES_EVERY, METADATA_AGE_MAX, WRITE_DIVISOR};
 use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::client::CoordinatorKind;
 use crate::wire::error::code_of;
 use crate::wire::transaction::{Producer, TransactionVersion, end_txn, init_producer_id};
-use crate::wire::{Client, Cluster, Code, Connection, WireError};
+use crate::wire::{Client, Code, Connection, WireError};
 
 mod enlist;
 pub mod identity;
 pub mod keeper;
+pub mod load;
 pub mod pack;
 pub mod plan;
 pub mod targets;
 mod write;
 
+use load::Load;
 use targets::Targets;
 
 /// See the module.
@@ -55,11 +59,16 @@ pub struct KafkaSink {
     /// The next sequence number of each topic partition that was written in this epoch; all others start at 0.
     sequences: HashMap<TopicPartition, i32>,
     state: State,
-    /// Topic partitions to which a batch may be on its way of which nothing is known.
+    /// Topic partitions of the target to which a batch may be on its way of which nothing is known.
     doubted: BTreeSet<TopicPartition>,
     /// Addresses of leaders that throttle us.
     throttled: BTreeSet<Arc<str>>,
     targets: Targets,
+    flow: Flow,
+    /// Where records are to say through which clusters they have come.
+    hop: Option<Hop>,
+    /// Whether it was told that some had been on the target before.
+    loops_told: bool,
 }
 
 /// What the coordinator knows of our transactional id.
@@ -76,13 +85,15 @@ enum State {
 }
 
 impl KafkaSink {
-    /// A producer that has not spoken to anybody yet. No other process uses `transactional_id`.
-    pub fn new(cluster: Arc<Cluster>, transactional_id: String, timeout: Duration) -> Self {
+    /// A producer for a flow that has not spoken to anybody yet. No other process uses `transactional_id`.
+    ///
+    /// `hop`: the ids of both clusters, for a flow with a hop header.
+    pub fn new(flow: &Flow, transactional_id: String, hop: Option<Hop>) -> Self {
         Self {
-            client: Client::new(cluster.clone()),
-            coordination: Client::new(cluster),
+            client: Client::new(flow.sink.clone()),
+            coordination: Client::new(flow.sink.clone()),
             transactional_id,
-            timeout,
+            timeout: flow.transaction_timeout,
             version: TransactionVersion::Two,
             version_at: Instant::now(),
             producer: Producer::NOBODY,
@@ -91,6 +102,9 @@ impl KafkaSink {
             doubted: BTreeSet::new(),
             throttled: BTreeSet::new(),
             targets: Targets::default(),
+            flow: flow.clone(),
+            hop,
+            loops_told: false,
         }
     }
 
@@ -166,22 +180,26 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// Writes parcels to topic partitions in doubt, and aborts that: see the module.
-    async fn overwrite_strays(&mut self, parcels: &[Parcel]) -> Result<(), SinkError> {
-        let (_, batches) = self.pack(parcels)?;
-        if batches.is_empty() {
-            return Ok(());
-        }
+    /// Writes a load to topic partitions in doubt, and aborts that: see the module.
+    async fn overwrite_strays(&mut self, load: &Load) -> Result<(), SinkError> {
         self.state = State::Open;
-        self.produce(batches).await?;
+        self.produce(load).await?;
         self.end(false).await?;
-        for parcel in parcels {
-            self.doubted.remove(&parcel.at);
+        for at in load.partitions() {
+            self.doubted.remove(at);
         }
         if self.state != State::Ready {
             self.init().await?;
         }
         Ok(())
+    }
+
+    /// Says once that records come back; the metric counts them.
+    fn tell_loops(&mut self, written: &[Written]) {
+        if !self.loops_told && written.iter().any(|written| written.looped > 0) {
+            tracing::info!(flow = self.flow.name, "records have been on the target before: they end here");
+            self.loops_told = true;
+        }
     }
 
     async fn coordinator(&mut self) -> Result<Arc<Connection>, WireError> {
@@ -221,18 +239,19 @@ impl Sink for KafkaSink {
     }
 
     async fn write(&mut self, parcels: &[Parcel]) -> Result<Vec<Written>, SinkError> {
-        let topics = parcels.iter().map(|parcel| &parcel.at.topic);
-        self.targets.refresh(&mut self.client, topics, METADATA_AGE_MAX).await?;
-        if parcels.iter().any(|parcel| self.doubted.contains(&parcel.at)) {
-            self.overwrite_strays(parcels).await?;
+        let topics = self.route(parcels)?;
+        self.targets.refresh(&mut self.client, topics.iter(), METADATA_AGE_MAX).await?;
+        let (written, load) = self.pack(parcels, &topics).await?;
+        self.tell_loops(&written);
+        if load.partitions().any(|at| self.doubted.contains(at)) {
+            self.overwrite_strays(&load).await?;
         }
-        let (packed, batches) = self.pack(parcels)?;
         // A load of nothing but gaps begins no transaction: brokers refuse to end an empty one.
-        if packed.iter().any(|written| written.bytes > 0) {
+        if load.partitions().next().is_some() {
             self.state = State::Open;
-            self.produce(batches).await?;
+            self.produce(&load).await?;
         }
-        Ok(packed)
+        Ok(written)
     }
 
     async fn commit(&mut self) -> Result<Fate, SinkError> {

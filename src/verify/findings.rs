@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::error::VerifyError;
 use super::horizon::Horizon;
 use super::plan::Pair;
 use super::record::{Basis, RecordHash};
@@ -170,6 +171,43 @@ impl Findings {
     }
 }
 
+/// Compares all partitions of a topic as one set, where those of the target are not those of the source: what is missing in one and
+/// there in another is taken out of both. What is extra is a duplicate where the source has such a record in another partition.
+///
+/// Errors: [`VerifyError::TooLarge`] where more differs between partitions than was remembered.
+pub(super) fn join(topic: &str, all: &mut [Findings]) -> Result<(), VerifyError> {
+    if let Some(judged) = all.iter().find(|findings| findings.report.unexplained > 0) {
+        return Err(VerifyError::TooLarge { topic: topic.to_owned(), partition: judged.pair.partition });
+    }
+    // Copies that the source has more of in some partition, and those that others of the target hold.
+    let mut wanted: HashMap<RecordHash, [u64; 2]> = HashMap::new();
+    for missing in all.iter().flat_map(|findings| &findings.missing) {
+        wanted.entry(missing.hash).or_default()[0] += missing.sighting.copies;
+    }
+    for findings in &mut *all {
+        for surplus in findings.extra.iter_mut().chain(&mut findings.duplicates) {
+            let Some([wanted, found]) = wanted.get_mut(&surplus.hash) else { continue };
+            let taken = surplus.sighting.copies.min(*wanted - *found);
+            surplus.sighting.copies -= taken;
+            *found += taken;
+        }
+        let (known, extra) = findings.extra.drain(..).partition(|surplus| wanted.contains_key(&surplus.hash));
+        findings.extra = extra;
+        findings.duplicates.extend::<Vec<Unexplained>>(known);
+        findings.duplicates.retain(|surplus| surplus.sighting.copies > 0);
+    }
+    for findings in all {
+        for missing in &mut findings.missing {
+            let found = wanted.get_mut(&missing.hash).map(|[_, found]| found).expect("all that is missing is wanted");
+            let taken = missing.sighting.copies.min(*found);
+            missing.sighting.copies -= taken;
+            *found -= taken;
+        }
+        findings.missing.retain(|missing| missing.sighting.copies > 0);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +243,32 @@ mod tests {
         assert_eq!((report.changed, report.missing, report.extra, report.duplicates), (2, 1, 3, 1));
         assert_eq!(report.examples.changed, [Changed { source_offset: 10, target_offset: 20 }]);
         assert_eq!(report.examples.extra, [20, 21, 22]);
+    }
+
+    #[test]
+    fn partitions_are_one_set_where_records_are_mapped() {
+        let mut all: Vec<Findings> = (0..3)
+            .map(|partition| {
+                let mut found = findings(Basis::EveryRecord);
+                found.pair.partition = partition;
+                found
+            })
+            .collect();
+        // Two copies are elsewhere, and one more; one of three is; one is nowhere; one comes from nowhere.
+        all[0].missing = vec![unexplained(hash(1, 1), 2, 10), unexplained(hash(2, 1), 2, 11)];
+        all[1].missing = vec![unexplained(hash(2, 1), 1, 12), unexplained(hash(3, 1), 1, 13)];
+        all[1].extra = vec![unexplained(hash(1, 1), 1, 20), unexplained(hash(4, 1), 1, 21)];
+        all[2].extra = vec![unexplained(hash(1, 1), 2, 30)];
+        all[2].duplicates = vec![unexplained(hash(2, 1), 1, 31)];
+        join("orders", &mut all).unwrap();
+        let counts = |list: &[Unexplained]| list.iter().map(|found| found.sighting.copies).sum::<u64>();
+        let found: Vec<[u64; 3]> =
+            all.iter().map(|f| [&f.missing, &f.extra, &f.duplicates].map(|list| counts(list))).collect();
+        assert_eq!(found, [[1, 0, 0], [2, 1, 0], [0, 0, 1]]);
+        assert_eq!(all[1].extra[0].hash, hash(4, 1));
+
+        all[2].report.unexplained = 1;
+        assert!(matches!(join("orders", &mut all), Err(VerifyError::TooLarge { partition: 2, .. })));
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(super) struct Part<T> {
 pub(super) struct Reading<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) topic: &'a str,
+    /// A header that does not count.
+    pub(super) without_header: Option<&'a str>,
 }
 
 impl Reading<'_> {
@@ -191,7 +193,7 @@ impl Pump<'_> {
         if !(partition.position..partition.end).contains(&message.offset()) {
             return Ok(());
         }
-        let Some(headers) = headers(message) else {
+        let Some(mut headers) = headers(message) else {
             return Err(VerifyError::HeaderKey {
                 cluster: self.reading.endpoint.cluster.clone(),
                 topic: self.reading.topic.to_owned(),
@@ -199,6 +201,7 @@ impl Pump<'_> {
                 offset: message.offset(),
             });
         };
+        headers.retain(|(name, _)| self.reading.without_header != Some(*name));
         let fields = Fields {
             key: message.key(),
             value: message.payload(),

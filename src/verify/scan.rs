@@ -39,7 +39,8 @@ impl Scan<'_> {
             let (done, results) = mpsc::channel();
             for (side, parts) in parts.into_iter().enumerate() {
                 let done = done.clone();
-                let reading = Reading { endpoint: endpoints[side], topic: names[side] };
+                let (endpoint, topic) = (endpoints[side], names[side]);
+                let reading = Reading { endpoint, topic, without_header: self.comparison.without_header };
                 scope.spawn(move || {
                     // The receiver leaves early only after an error, and then nobody needs this result.
                     let _ = done.send((side, reading.read(parts, watch)));

@@ -119,6 +119,14 @@ impl Client {
         Ok(reply.brokers.iter().map(|broker| broker.node_id.0).collect())
     }
 
+    /// The cluster's id, which it was formatted with: the same under whatever name.
+    pub async fn cluster_id(&mut self) -> Result<String, WireError> {
+        let connection = self.anybody().await?;
+        let reply = connection.call(&MetadataRequest::default().with_topics(Some(vec![]))).await?;
+        self.learn(&reply);
+        reply.cluster_id.map(|id| id.to_string()).ok_or_else(|| self.nobody("cluster id".to_owned()))
+    }
+
     /// The controller, for requests that create topics.
     pub async fn controller(&mut self) -> Result<Arc<Connection>, WireError> {
         let connection = self.anybody().await?;

@@ -23,6 +23,7 @@ mod open_transaction;
 mod partition;
 mod refusal;
 mod rights;
+mod route;
 mod session;
 mod shutdown;
 mod source_restart;

@@ -97,6 +97,7 @@ fn comparison(topic: &str) -> Comparison {
         target: endpoint("dr", pair().target.bootstrap()),
         topics: vec![TopicPair::same(topic)],
         wait: Duration::ZERO,
+        without_header: None,
     }
 }
 

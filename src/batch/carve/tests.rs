@@ -2,16 +2,31 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::batch::sample::{CODECS, Sample, SampleRecord};
-use crate::batch::why_not_forwardable;
+use crate::batch::{Hop, Placement, forwardable_to, partitioner};
 
 const SIZE_MAX: usize = 1 << 20;
+
+/// All that came out of one batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Carved {
+    batches: Vec<RecordBatch>,
+    offsets: Vec<OffsetRange>,
+}
+
+fn carve(batch: &RecordBatch, acquired: &[OffsetRange], size_max: usize) -> Result<Carved, BatchError> {
+    let recipe = Recipe::plain(size_max, 0);
+    let mut carver = Carver::new(&recipe);
+    let offsets = carver.take(batch, acquired)?.offsets;
+    let batches = carver.finish()?.into_iter().map(|(_, batch)| batch).collect();
+    Ok(Carved { batches, offsets })
+}
+
 const ALL: OffsetRange = OffsetRange { first: 0, last: i64::MAX };
 
 /// Timestamp and body of every record, and the checks that any carved batch must pass.
 fn records_of(batch: &RecordBatch, size_max: usize) -> Vec<(i64, Vec<u8>)> {
     batch.check().unwrap();
-    let reason = why_not_forwardable(batch, &[batch.offsets()], size_max);
-    assert_eq!(reason, None);
+    assert_eq!(forwardable_to(batch, &[batch.offsets()], &Recipe::plain(size_max, 0)), Ok(0));
     assert_eq!((batch.base_offset(), batch.producer_id()), (0, -1));
     assert!(!batch.is_transactional());
     let block = batch.codec().unwrap().decompress(batch.at(header::SIZE), DECOMPRESSED_BYTES_MAX).unwrap();
@@ -186,6 +201,101 @@ fn any_acquired() -> impl Strategy<Value = Vec<OffsetRange>> {
         }
         ranges
     })
+}
+
+fn keyed(base_offset: i64, keys: &[Option<&str>]) -> Sample {
+    let mut sample = Sample::of(base_offset, 0..keys.len() as i32);
+    for (record, key) in sample.records.iter_mut().zip(keys) {
+        record.body = body(*key, &[]);
+    }
+    sample
+}
+
+fn body(key: Option<&str>, hops: &[&str]) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_varint(&mut body, key.map_or(-1, |key| key.len() as i64));
+    body.extend_from_slice(key.unwrap_or_default().as_bytes());
+    put_varint(&mut body, -1);
+    put_varint(&mut body, hops.len() as i64);
+    for part in hops.iter().flat_map(|hop| [crate::batch::HOP_HEADER, hop]) {
+        put_varint(&mut body, part.len() as i64);
+        body.extend_from_slice(part.as_bytes());
+    }
+    body
+}
+
+fn bodies(batch: &RecordBatch) -> Vec<Vec<u8>> {
+    records_of(batch, SIZE_MAX).into_iter().map(|(_, body)| body).collect()
+}
+
+#[test]
+fn records_go_where_their_keys_belong_in_their_order() {
+    let recipe = Recipe { placement: Placement::ByKey { count: 4, keyless: 3 }, ..Recipe::plain(SIZE_MAX, 0) };
+    let mut carver = Carver::new(&recipe);
+    let keys = ["a", "b", "c", "d", "e", "f"].map(Some);
+    for base_offset in [0, 7] {
+        let sample = keyed(base_offset, &[&keys[..], &[None]].concat());
+        assert_eq!(carver.take(&sample.batch(), &[ALL]).unwrap().offsets, [sample.batch().offsets()]);
+    }
+    let batches = carver.finish().unwrap();
+    let mut expected: BTreeMap<i32, Vec<Vec<u8>>> = BTreeMap::new();
+    for key in keys.into_iter().chain([None]).chain(keys).chain([None]) {
+        let partition = key.map_or(3, |key| partitioner::partition_of(key.as_bytes(), 4));
+        expected.entry(partition).or_default().push(body(key, &[]));
+    }
+    let found: BTreeMap<i32, Vec<Vec<u8>>> =
+        batches.iter().map(|(partition, batch)| (*partition, bodies(batch))).collect();
+    assert_eq!(found, expected);
+    assert!(found.len() > 2 && batches.len() == found.len(), "one batch for each partition");
+}
+
+#[test]
+fn another_codec_is_taken_and_small_batches_become_one() {
+    for (wanted, _) in CODECS {
+        let recipe = Recipe { codec: Some(wanted), ..Recipe::plain(SIZE_MAX, 0) };
+        let mut carver = Carver::new(&recipe);
+        for (base_offset, (_, attributes)) in (0..).step_by(3).zip(CODECS) {
+            let sample = Sample::of(base_offset, 0..3).with_attributes(attributes);
+            carver.take(&sample.batch(), &[ALL]).unwrap();
+        }
+        let batches = carver.finish().unwrap();
+        assert_eq!(batches.len(), 1);
+        assert_eq!(batches[0].1.codec().unwrap(), wanted);
+        assert_eq!(records_of(&batches[0].1, SIZE_MAX).len(), 15);
+    }
+}
+
+#[test]
+fn what_is_carved_together_is_bounded() {
+    let recipe = Recipe { codec: Some(Codec::Lz4), ..Recipe::plain(usize::MAX, 0) };
+    let mut carver = Carver::new(&recipe);
+    let mut sample = Sample::of(0, 0..1);
+    sample.records[0] = SampleRecord::new(0, &vec![b'x'; CARVED_TOGETHER_BYTES / 2]);
+    for _ in 0..6 {
+        carver.take(&sample.batch(), &[ALL]).unwrap();
+        assert!(carver.pending_bytes < 2 * CARVED_TOGETHER_BYTES);
+    }
+    let counts: Vec<u32> = carver.finish().unwrap().iter().map(|(_, batch)| batch.record_count()).collect();
+    assert_eq!(counts, [2, 2, 2]);
+}
+
+#[test]
+fn a_hop_is_added_and_who_has_been_there_stays_behind() {
+    let hop = Hop { from: "A".into(), to: "B".into() };
+    let recipe = Recipe { hop: Some(hop), ..Recipe::plain(SIZE_MAX, 0) };
+    let mut carver = Carver::new(&recipe);
+    let mut sample = Sample::of(10, 0..4);
+    let before: [&[&str]; 4] = [&[], &["B"], &["C"], &["C", "B", "D"]];
+    for (record, hops) in sample.records.iter_mut().zip(before) {
+        record.body = body(Some("k"), hops);
+    }
+    let taken = carver.take(&sample.batch(), &[ALL]).unwrap();
+    assert_eq!((taken.offsets, taken.looped), (vec![OffsetRange { first: 10, last: 13 }], 2));
+    let batches = carver.finish().unwrap();
+    assert_eq!(bodies(&batches[0].1), [body(Some("k"), &["A"]), body(Some("k"), &["C", "A"])]);
+
+    sample.records[3].body.truncate(20);
+    assert!(matches!(carver.take(&sample.batch(), &[ALL]), Err(BatchError::Record { index: 3, .. })));
 }
 
 proptest! {

@@ -9,7 +9,7 @@ const STAMP: Stamp = Stamp { producer_id: 99, producer_epoch: 5, base_sequence: 
 
 fn reason(sample: &Sample) -> Option<Reason> {
     let all = OffsetRange { first: 0, last: i64::MAX };
-    why_not_forwardable(&sample.batch(), &[all], SIZE_MAX)
+    forwardable_to(&sample.batch(), &[all], &Recipe::plain(SIZE_MAX, 0)).err()
 }
 
 fn joined(forwarded: &Forwarded) -> RecordBatch {
@@ -37,10 +37,19 @@ fn each_reason_is_found() {
     let batch = sound.batch();
     let all = [OffsetRange { first: 10, last: 14 }];
     let size = batch.size_bytes();
-    assert_eq!(why_not_forwardable(&batch, &all, size), None);
-    assert_eq!(why_not_forwardable(&batch, &all, size - 1), Some(Reason::TooLarge));
+    let recipe = Recipe::plain(size, 7);
+    assert_eq!(forwardable_to(&batch, &all, &recipe), Ok(7));
+    assert_eq!(forwardable_to(&batch, &all, &Recipe::plain(size - 1, 7)), Err(Reason::TooLarge));
     let some = [OffsetRange { first: 10, last: 13 }];
-    assert_eq!(why_not_forwardable(&batch, &some, size), Some(Reason::PartlyAcquired));
+    assert_eq!(forwardable_to(&batch, &some, &recipe), Err(Reason::PartlyAcquired));
+
+    let codec = |codec| forwardable_to(&batch, &all, &Recipe { codec: Some(codec), ..recipe.clone() });
+    assert_eq!(codec(Codec::Zstd), Err(Reason::CompressionType));
+    assert_eq!(codec(Codec::Uncompressed), Ok(7));
+    let placement = Placement::ByKey { count: 2, keyless: 0 };
+    assert_eq!(forwardable_to(&batch, &all, &Recipe { placement, ..recipe.clone() }), Err(Reason::ByKey));
+    let hop = Some(crate::batch::Hop { from: "A".into(), to: "B".into() });
+    assert_eq!(forwardable_to(&batch, &all, &Recipe { hop, ..recipe }), Err(Reason::HopHeader));
 }
 
 /// A broker stores wrong deltas of an uncompressed batch, and readers then miss records.
@@ -98,7 +107,7 @@ proptest! {
         let split: Vec<Result<RecordBatch, BatchError>> = RecordBatch::split(bytes).collect();
         let batch = split[0].as_ref().unwrap();
         let all = [batch.offsets()];
-        let reason = why_not_forwardable(batch, &all, SIZE_MAX);
+        let reason = forwardable_to(batch, &all, &Recipe::plain(SIZE_MAX, 0)).err();
         prop_assert!(matches!(reason, None | Some(Reason::Deltas)));
     }
 }

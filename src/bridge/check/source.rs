@@ -112,7 +112,7 @@ async fn group_configs(client: &mut Client, flow: &Flow, found: &Configs) -> Res
 /// Looks at what the flow copies.
 pub(super) async fn topics(client: &mut Client, flow: &Flow, seen: &Seen) -> Result<Vec<Finding>, WireError> {
     let mut findings = judge_topics(flow, seen);
-    let names: Vec<String> = seen.sorted.copied.iter().map(|(topic, _)| topic.name.clone()).collect();
+    let names: Vec<String> = seen.sorted.copied.iter().map(|copied| copied.topic.name.clone()).collect();
     let forbidden = forbidden(&allowed(client, &names).await?, Operation::Read);
     findings.extend(missing_right(("source topics", "READ"), (client.cluster(), seen), &forbidden));
     Ok(findings)
@@ -129,8 +129,10 @@ pub(super) fn missing_right(
     Some(Finding::new(subject, verdict, says))
 }
 
-/// How bad it is that something is not allowed on a topic of the source: a pattern may match what was never meant.
+/// How bad it is that something is not allowed on a topic of the source or its target: a pattern may match what was never meant.
 pub(super) fn lacking(seen: &Seen, topic: &str) -> Verdict {
+    let copied = seen.sorted.copied.iter().find(|copied| copied.target == topic);
+    let topic = copied.map_or(topic, |copied| copied.topic.name.as_str());
     let is_named = seen.chosen.wanted.get(topic).is_some_and(|wanted| wanted.is_named);
     if is_named { Verdict::NotPermitted } else { Verdict::Warning }
 }
@@ -139,7 +141,7 @@ fn judge_topics(flow: &Flow, seen: &Seen) -> Vec<Finding> {
     let subject = "source topics";
     let mut findings = vec![];
     let copied = &seen.sorted.copied;
-    let partitions: usize = copied.iter().map(|(topic, _)| topic.leaders.len()).sum();
+    let partitions: usize = copied.iter().map(|copied| copied.topic.leaders.len()).sum();
     let verdict = if copied.is_empty() { Verdict::Warning } else { Verdict::Fine };
     let says = format!("{} with {} to copy", count(copied.len(), "topic"), count(partitions, "partition"));
     findings.push(Finding::new(subject, verdict, says));
@@ -164,6 +166,9 @@ fn judge_topics(flow: &Flow, seen: &Seen) -> Vec<Finding> {
             flow.name
         );
         findings.push(Finding::new(subject, Verdict::Misconfigured, says));
+    }
+    for (name, reason) in &seen.sorted.unroutable {
+        findings.push(topic(name, Verdict::Warning, format!("not copied: {reason}")));
     }
     for (name, error) in &seen.sorted.unknown {
         let says =

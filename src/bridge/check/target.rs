@@ -79,7 +79,8 @@ async fn changes(client: &mut Client, seen: &Seen, plan: &Plan) -> Result<Vec<Fi
 
 async fn configs(client: &mut Client, seen: &Seen, existing: &[&str]) -> Result<Vec<Finding>, WireError> {
     let copied = seen.sorted.copied.iter();
-    let sources: HashMap<&str, &Option<Settings>> = copied.map(|(topic, own)| (topic.name.as_str(), own)).collect();
+    let sources: HashMap<&str, &Option<Settings>> =
+        copied.map(|copied| (copied.target.as_str(), &copied.settings)).collect();
     let mut told = settings(client, existing, &LOOKED_AT).await?;
     let mut findings = vec![];
     for name in existing {

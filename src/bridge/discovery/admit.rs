@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
 use super::change::Change;
+use super::judge::Copied;
 use super::look::Target;
 use crate::wire::WireError;
-use crate::wire::client::TopicInfo;
 
 /// What became of the target's topics in a round.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Outcome<'a> {
 /// A topic that was admitted stays so whatever becomes of it on the target: its records are held, and named one partition at a time. So
 /// are those of partitions that the target may not be given.
 pub fn admit<'a>(
-    copied: impl Iterator<Item = &'a TopicInfo>,
+    copied: impl Iterator<Item = &'a Copied>,
     outcome: &Outcome<'_>,
     before: &BTreeMap<Uuid, i32>,
 ) -> BTreeMap<Uuid, i32> {
@@ -38,8 +38,8 @@ pub fn admit<'a>(
         .filter(|(change, _)| is_shape(change))
         .map(|(change, error)| (change.topic(), error))
         .collect();
-    let admitted = |topic: &TopicInfo| {
-        let (count, name) = (topic.partition_count(), topic.name.as_str());
+    let admitted = |Copied { topic, target, .. }: &Copied| {
+        let (count, name) = (topic.partition_count(), target.as_str());
         let known = before.get(&topic.id).copied();
         match (outcome.targets.get(name), failed.get(name)) {
             (None | Some(Target::Unknown(_)), _) => known,
@@ -51,7 +51,7 @@ pub fn admit<'a>(
             (Some(Target::Present(_)), _) => Some(count),
         }
     };
-    copied.filter_map(|topic| Some((topic.id, admitted(topic)?))).collect()
+    copied.filter_map(|copied| Some((copied.topic.id, admitted(copied)?))).collect()
 }
 
 /// Whether trying again would not help.
@@ -64,6 +64,7 @@ mod tests {
     use super::*;
     use crate::bridge::discovery::look::Present;
     use crate::wire::Code;
+    use crate::wire::client::TopicInfo;
     use crate::wire::error::Place;
 
     fn answered(code: Code) -> WireError {
@@ -79,23 +80,25 @@ mod tests {
     fn admitted(target: Option<Target>, change: Option<(Change, Option<Code>)>, before: Option<i32>) -> Option<i32> {
         let (leaders, leader_epochs) = (vec![None; 6], vec![0; 6]);
         let topic = TopicInfo { name: "t".to_owned(), id: Uuid::from_u128(7), leaders, leader_epochs };
-        let targets = target.map(|target| ("t".to_owned(), target)).into_iter().collect();
+        let targets = target.map(|target| ("copy".to_owned(), target)).into_iter().collect();
         let changes: Vec<Change> = change.iter().map(|(change, _)| change.clone()).collect();
         let failed = change.as_ref().and_then(|(change, code)| Some((change, answered((*code)?))));
         let failed: Vec<_> = failed.into_iter().collect();
         let outcome = Outcome { targets: &targets, changes: &changes, failed: &failed };
         let before = before.map(|count| (topic.id, count)).into_iter().collect();
-        admit([&topic].into_iter(), &outcome, &before).get(&topic.id).copied()
+        let id = topic.id;
+        let copied = Copied { topic, target: "copy".to_owned(), settings: None };
+        admit([&copied].into_iter(), &outcome, &before).get(&id).copied()
     }
 
     fn grow() -> Change {
-        Change::Grow { topic: "t".to_owned(), from: 3, to: 6 }
+        Change::Grow { topic: "copy".to_owned(), from: 3, to: 6 }
     }
 
     fn create() -> Change {
         let config =
             crate::config::TargetTopicsConfig { create: true, replication: None, sync: true, excluded_configs: vec![] };
-        Change::create("t", 6, &Default::default(), &config)
+        Change::create("copy", 6, &Default::default(), &config)
     }
 
     #[test]

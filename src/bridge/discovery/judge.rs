@@ -100,11 +100,27 @@ pub fn choose(selection: &Selection, listed: Vec<Described>) -> Chosen {
     chosen
 }
 
+/// A topic that is copied.
+#[derive(Debug, Clone)]
+pub struct Copied {
+    /// What the source says of it.
+    pub topic: TopicInfo,
+    /// Its name on the target.
+    pub target: String,
+    /// Its configs, where the source tells them.
+    pub settings: Option<Settings>,
+}
+
+/// Where topics go: by their names the targets, or why there is none.
+pub type Routes = BTreeMap<String, Result<String, String>>;
+
 /// The chosen topics that exist, by what their configs say.
 #[derive(Debug, Default)]
 pub struct Sorted {
-    /// Those to copy, with their configs where the source tells them.
-    pub copied: Vec<(TopicInfo, Option<Settings>)>,
+    /// Those to copy.
+    pub copied: Vec<Copied>,
+    /// Those that have no topic of their own on the target, or whose records would come back.
+    pub unroutable: Vec<(String, String)>,
     /// Named ones that are compacted, which the flow does not allow.
     pub compacted: Vec<String>,
     /// Those that may be compacted, since the source does not tell.
@@ -117,6 +133,7 @@ pub struct Sorted {
 pub fn sort(
     chosen: &mut Chosen,
     mut settings: HashMap<String, Result<Settings, WireError>>,
+    mut routes: Routes,
     allow_compacted: bool,
 ) -> Sorted {
     let mut sorted = Sorted::default();
@@ -128,15 +145,23 @@ pub fn sort(
                 continue;
             }
         };
+        let target = match routes.remove(name) {
+            Some(Ok(target)) => target,
+            Some(Err(reason)) => {
+                sorted.unroutable.push((name.clone(), reason));
+                continue;
+            }
+            None => continue,
+        };
         match settings.remove(name) {
             Some(Ok(settings)) if allow_compacted || compaction::is_uncompacted(&settings) => {
-                sorted.copied.push((topic, Some(settings)));
+                sorted.copied.push(Copied { topic, target, settings: Some(settings) });
             }
             Some(Ok(_)) if *is_named => sorted.compacted.push(name.clone()),
             Some(Ok(_)) => {
                 chosen.skipped.insert(name.clone(), Skip::Compacted);
             }
-            Some(Err(_)) if allow_compacted => sorted.copied.push((topic, None)),
+            Some(Err(_)) if allow_compacted => sorted.copied.push(Copied { topic, target, settings: None }),
             // Deleted meanwhile.
             Some(Err(error)) if error.code() == Some(Code::UnknownTopicOrPartition) => {}
             Some(Err(error)) => sorted.unknown.push((name.clone(), error)),
@@ -177,7 +202,7 @@ mod tests {
     }
 
     fn names(sorted: &Sorted) -> Vec<&str> {
-        sorted.copied.iter().map(|(topic, _)| topic.name.as_str()).collect()
+        sorted.copied.iter().map(|copied| copied.topic.name.as_str()).collect()
     }
 
     #[test]
@@ -220,10 +245,24 @@ mod tests {
         .into()
     }
 
+    fn routes() -> Routes {
+        (0..7).map(|number| (format!("t{number}"), Ok(format!("copy-{number}")))).collect()
+    }
+
+    #[test]
+    fn a_topic_without_a_target_of_its_own_is_left_alone() {
+        let mut routes = routes();
+        routes.insert("t0".to_owned(), Err("it meets another".to_owned()));
+        let sorted = sort(&mut chosen(7), told(), routes, false);
+        assert_eq!(names(&sorted), ["t2", "t4"]);
+        assert_eq!(sorted.copied[0].target, "copy-2");
+        assert_eq!(sorted.unroutable, [("t0".to_owned(), "it meets another".to_owned())]);
+    }
+
     #[test]
     fn only_topics_that_are_known_not_to_be_compacted_are_copied() {
         let mut chosen = chosen(7);
-        let sorted = sort(&mut chosen, told(), false);
+        let sorted = sort(&mut chosen, told(), routes(), false);
         assert_eq!(names(&sorted), ["t0", "t2", "t4"]);
         assert_eq!(sorted.compacted, ["t1"], "named");
         assert_eq!(chosen.skipped, [("t3".to_owned(), Skip::Compacted)].into(), "matched");
@@ -235,8 +274,8 @@ mod tests {
     #[test]
     fn a_flow_that_allows_it_copies_compacted_topics_and_those_of_unknown_policy() {
         let mut chosen = chosen(7);
-        let sorted = sort(&mut chosen, told(), true);
+        let sorted = sort(&mut chosen, told(), routes(), true);
         assert_eq!(names(&sorted), ["t0", "t1", "t2", "t3", "t4", "t5", "t6"]);
-        assert!(sorted.copied[6].1.is_none() && sorted.unknown.is_empty() && chosen.skipped.is_empty());
+        assert!(sorted.copied[6].settings.is_none() && sorted.unknown.is_empty() && chosen.skipped.is_empty());
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::change::Change;
+use super::judge::Copied;
 use super::look::{Present, Target};
 use super::sync::{Comparison, Difference, Wanted, compare, wanted};
 use crate::config::TargetTopicsConfig;
+use crate::route::Mapping;
 use crate::wire::WireError;
-use crate::wire::client::TopicInfo;
-use crate::wire::topics::Settings;
 
 /// What is to be done, and what is not.
 #[derive(Debug, Default)]
@@ -35,24 +35,24 @@ impl Bases {
     /// Compares what is copied with what is there. A target that does not say what it has needs nothing.
     pub fn plan(
         &self,
-        config: &TargetTopicsConfig,
-        copied: &[(TopicInfo, Option<Settings>)],
+        (config, mapping): (&TargetTopicsConfig, Mapping),
+        copied: &[Copied],
         targets: &HashMap<String, Target>,
     ) -> Plan {
         let mut plan = Plan::default();
-        for (topic, source) in copied {
-            match (targets.get(&topic.name), source) {
+        for Copied { topic, target, settings } in copied {
+            match (targets.get(target), settings) {
                 (Some(Target::Absent), Some(source)) if config.create => {
-                    plan.changes.push(Change::create(&topic.name, topic.partition_count(), source, config));
-                    plan.wanted.push((topic.name.clone(), (None, wanted(config.copied(), source))));
+                    plan.changes.push(Change::create(target, topic.partition_count(), source, config));
+                    plan.wanted.push((target.clone(), (None, wanted(config.copied(), source))));
                 }
                 (Some(Target::Present(present)), source) => {
                     let (from, to) = (present.partitions, topic.partition_count());
-                    if from < to && config.create {
-                        plan.changes.push(Change::Grow { topic: topic.name.clone(), from, to });
+                    if from < to && config.create && mapping == Mapping::Same {
+                        plan.changes.push(Change::Grow { topic: target.clone(), from, to });
                     }
                     if let Some(source) = source.as_ref().filter(|_| config.sync) {
-                        self.compare(&topic.name, (present, wanted(config.copied(), source)), &mut plan);
+                        self.compare(target, (present, wanted(config.copied(), source)), &mut plan);
                     }
                 }
                 (Some(Target::Absent | Target::Unknown(_)) | None, _) => {}
@@ -109,17 +109,18 @@ impl Bases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::client::TopicInfo;
     use crate::wire::error::Place;
-    use crate::wire::topics::Setting;
+    use crate::wire::topics::{Setting, Settings};
 
     fn config(create: bool) -> TargetTopicsConfig {
         TargetTopicsConfig { create, replication: None, sync: true, excluded_configs: vec![] }
     }
 
-    fn source(partitions: usize, retention: &str) -> Vec<(TopicInfo, Option<Settings>)> {
+    fn source(partitions: usize, retention: &str) -> Vec<Copied> {
         let (leaders, leader_epochs) = (vec![None; partitions], vec![0; partitions]);
         let info = TopicInfo { name: "t".to_owned(), id: Uuid::nil(), leaders, leader_epochs };
-        vec![(info, Some(settings(retention, true)))]
+        vec![Copied { topic: info, target: "copy".to_owned(), settings: Some(settings(retention, true)) }]
     }
 
     fn settings(retention: &str, is_own: bool) -> Settings {
@@ -128,7 +129,7 @@ mod tests {
 
     fn present(id: u128, partitions: i32, settings: Settings) -> HashMap<String, Target> {
         let present = Present { id: Uuid::from_u128(id), partitions, settings: Some(Ok(settings)) };
-        [("t".to_owned(), Target::Present(present))].into()
+        [("copy".to_owned(), Target::Present(present))].into()
     }
 
     fn shown(plan: &Plan) -> Vec<String> {
@@ -143,13 +144,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_created_and_what_is_short_is_grown_where_that_is_allowed() {
-        let absent: HashMap<String, Target> = [("t".to_owned(), Target::Absent)].into();
+        let absent: HashMap<String, Target> = [("copy".to_owned(), Target::Absent)].into();
         let plan = |create, targets: &HashMap<String, Target>| {
-            Bases::default().plan(&config(create), &source(3, "5"), targets)
+            Bases::default().plan((&config(create), Mapping::Same), &source(3, "5"), targets)
         };
-        assert!(shown(&plan(true, &absent))[0].starts_with("create topic t with partitions: 3"));
+        assert!(shown(&plan(true, &absent))[0].starts_with("create topic copy with partitions: 3"));
         let short = present(1, 2, settings("5", true));
-        assert_eq!(shown(&plan(true, &short)), ["grow topic t from 2 to 3 partitions"]);
+        assert_eq!(shown(&plan(true, &short)), ["grow topic copy from 2 to 3 partitions"]);
         for targets in [&present(1, 3, settings("5", true)), &present(1, 4, settings("5", true)), &HashMap::new()] {
             assert_eq!(shown(&plan(true, targets)), [""; 0]);
         }
@@ -160,19 +161,19 @@ mod tests {
     fn configs_follow_the_base_of_the_same_topic() {
         let mut bases = Bases::default();
         let mut go = |retention: &str, targets: &HashMap<String, Target>| {
-            let mut plan = bases.plan(&config(true), &source(1, retention), targets);
+            let mut plan = bases.plan((&config(true), Mapping::Same), &source(1, retention), targets);
             bases.learn(&mut plan, &[]);
             (shown(&plan), plan.left.len())
         };
         let none = || (vec![], 0);
-        let follows = |value| (vec![format!("alter topic t: retention.ms={value}")], 0);
+        let follows = |value| (vec![format!("alter topic copy: retention.ms={value}")], 0);
         assert_eq!(go("5", &present(1, 1, settings("7", false))), follows(5));
         assert_eq!(go("5", &present(1, 1, settings("5", true))), none());
         assert_eq!(go("6", &present(1, 1, settings("5", true))), follows(6));
         assert_eq!(go("6", &present(1, 1, settings("9", true))), (vec![], 1), "set by hand");
         assert_eq!(go("7", &present(1, 1, settings("9", true))), (vec![], 1), "and it stays so");
         assert_eq!(go("7", &present(2, 1, settings("8", false))), follows(7), "made anew");
-        let absent = [("t".to_owned(), Target::Absent)].into();
+        let absent = [("copy".to_owned(), Target::Absent)].into();
         assert!(go("7", &absent).0[0].starts_with("create"));
         assert_eq!(go("8", &present(3, 1, settings("7", true))), follows(8), "what we have created is ours");
     }
@@ -181,7 +182,8 @@ mod tests {
     fn a_change_that_failed_is_tried_again() {
         let mut bases = Bases::default();
         let mut go = |retention: &str, own: &str, is_refused: bool| {
-            let mut plan = bases.plan(&config(true), &source(1, retention), &present(1, 1, settings(own, true)));
+            let mut plan =
+                bases.plan((&config(true), Mapping::Same), &source(1, retention), &present(1, 1, settings(own, true)));
             let changes = plan.changes.clone();
             let failed: Vec<_> = changes.iter().filter(|_| is_refused).map(|change| (change, refused())).collect();
             bases.learn(&mut plan, &failed);
@@ -189,9 +191,9 @@ mod tests {
         };
         assert_eq!(go("5", "5", false), [""; 0]);
         for _ in 0..3 {
-            assert_eq!(go("6", "5", true), ["alter topic t: retention.ms=6"]);
+            assert_eq!(go("6", "5", true), ["alter topic copy: retention.ms=6"]);
         }
-        assert_eq!(go("6", "5", false), ["alter topic t: retention.ms=6"]);
+        assert_eq!(go("6", "5", false), ["alter topic copy: retention.ms=6"]);
         assert_eq!(go("6", "6", false), [""; 0]);
     }
 }

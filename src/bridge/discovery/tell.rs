@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use uuid::Uuid;
 
 use super::change::Change;
-use super::judge::{Chosen, Skip, Sorted};
+use super::judge::{Chosen, Copied, Skip, Sorted};
 use super::look::Target;
 use super::plan::Plan;
 use crate::bridge::compaction::{POLICY, some};
@@ -13,7 +13,6 @@ use crate::flow::Flow;
 use crate::health::Health;
 use crate::metrics::{FlowMetrics, SkipLabels};
 use crate::wire::WireError;
-use crate::wire::client::TopicInfo;
 
 /// Looks that must agree before a difference is told: brokers hear of a change one after the other.
 const LOOKS_BEFORE_TOLD: u32 = 2;
@@ -94,9 +93,12 @@ impl Teller {
             );
             troubles.insert(format!("policy of topic {topic}"), reason);
         }
-        for (topic, settings) in &round.sorted.copied {
-            let reason = self.lack(topic, settings.is_some(), round);
-            troubles.extend(reason.map(|reason| (format!("topic {}", topic.name), reason)));
+        for (topic, reason) in &round.sorted.unroutable {
+            troubles.insert(format!("topic {topic}"), reason.clone());
+        }
+        for copied in &round.sorted.copied {
+            let reason = self.lack(copied, round);
+            troubles.extend(reason.map(|reason| (format!("topic {}", copied.topic.name), reason)));
         }
         for (change, error) in round.failed.iter().filter(|(change, _)| !matches!(change, Change::Alter { .. })) {
             troubles.insert(format!("topic {}", change.topic()), format!("{error} (wanted: {change})"));
@@ -105,20 +107,20 @@ impl Teller {
     }
 
     /// What a topic lacks on the target, unless a change has failed.
-    fn lack(&self, topic: &TopicInfo, has_settings: bool, round: &Round<'_>) -> Option<String> {
+    fn lack(&self, Copied { topic, target: name, settings }: &Copied, round: &Round<'_>) -> Option<String> {
         let waits = !round.admitted.contains_key(&topic.id);
         let target = &self.flow.sink.name;
         match round.targets {
             Err(error) => {
                 waits.then(|| format!("nothing is acquired from it before the target is known to have it: {error}"))
             }
-            Ok(targets) => match targets.get(&topic.name) {
+            Ok(targets) => match targets.get(name) {
                 Some(Target::Absent) if !self.flow.target_topics.create => Some(format!(
-                    "it does not exist on cluster {target}, and sink.topic.create.enable is false: create it with {} partitions",
+                    "topic {name} does not exist on cluster {target}, and sink.topic.create.enable is false: create it with {} partitions",
                     topic.partition_count()
                 )),
-                Some(Target::Absent) if !has_settings => Some(format!(
-                    "it does not exist on cluster {target}, and cluster {} does not tell its configs: create it, or grant \
+                Some(Target::Absent) if settings.is_none() => Some(format!(
+                    "topic {name} does not exist on cluster {target}, and cluster {} does not tell its configs: create it, or grant \
                      DESCRIBE_CONFIGS on the topic there",
                     self.flow.source.name
                 )),

@@ -2,22 +2,23 @@
 
 use super::*;
 
+const LOOP_REMEDY: &str = "take the topic out of one of these flows, give it another name there by sink.topic.name, or set \
+                           sink.hop.header.enable = true in all of them";
+
 #[test]
-fn source_and_sink_must_differ() {
-    let text = with_flow("").replace("sink.cluster = 'b'", "sink.cluster = 'a'");
-    says(
-        &text,
-        &[
-            "f.toml:7: [flows.f] sink.cluster: is the source.cluster too and records would loop, name another cluster than \"a\"",
-        ],
-    );
-    let text = with_flow("").replace("b1:9092", "b1:9092, a2:9092");
-    says(
-        &text,
-        &[
-            "f.toml:7: [flows.f] sink.cluster: has the broker a2:9092 in common with the source.cluster \"a\" and records would loop, name another cluster",
-        ],
-    );
+fn within_a_cluster_every_topic_needs_another_name() {
+    let error = |way: &str| format!("f.toml:8: [flows.f] topics.names: records would loop: {way}; {LOOP_REMEDY}");
+    let same = with_flow("").replace("sink.cluster = 'b'", "sink.cluster = 'a'");
+    says(&same, &[&error("t on a -[f]-> t on a")]);
+    assert!(parse(&(same.clone() + "sink.topic.name = '${topic}.copy'")).is_ok());
+    let chain = same.replace("['t']", "['t', 't.copy']") + "sink.topic.name = '${topic}.copy'";
+    says(&chain, &[&error("t on a -[f]-> t.copy on a")]);
+    let one_broker = with_flow("").replace("b1:9092", "b1:9092, a2:9092");
+    says(&one_broker, &[&error("t on a -[f]-> t on a")]);
+}
+
+#[test]
+fn clusters_must_be_known() {
     says(
         "[flows.f]\nsource.cluster = 'a'\nsink.cluster = 'b'\ntopics.names = ['t']",
         &[
@@ -82,13 +83,12 @@ fn backoff_must_not_shrink() {
 
 /// Three clusters on lines 1 to 6, then flows of four lines each.
 fn with_flows(flows: &[(&str, &str, &str)]) -> String {
-    let mut text = format!("{CLUSTERS}[clusters.c]\nbootstrap.servers = 'c1:9092'\n");
-    for (name, ends, topics) in flows {
+    let flow = |(name, ends, topics): &(&str, &str, &str)| {
         let (source, sink) = ends.split_once('>').unwrap();
-        text +=
-            &format!("[flows.{name}]\nsource.cluster = '{source}'\nsink.cluster = '{sink}'\ntopics.names = {topics}\n");
-    }
-    text
+        format!("[flows.{name}]\nsource.cluster = '{source}'\nsink.cluster = '{sink}'\ntopics.names = {topics}\n")
+    };
+    let flows: String = flows.iter().map(flow).collect();
+    format!("{CLUSTERS}[clusters.c]\nbootstrap.servers = 'c1:9092'\n{flows}")
 }
 
 #[test]
@@ -119,16 +119,21 @@ fn flows_may_not_copy_a_topic_twice() {
 }
 
 #[test]
+fn a_topic_may_be_copied_twice_under_two_names() {
+    let names = "['t']\nsink.topic.name = '${flow}.${topic}'";
+    assert!(parse(&with_flows(&[("f", "a>b", names), ("g", "a>b", names)])).is_ok());
+    assert!(parse(&with_flows(&[("f", "a>b", "['t']"), ("g", "a>b", names)])).is_ok());
+}
+
+#[test]
 fn flows_may_not_loop() {
-    let error = |line: usize, name: &str, other: &str| {
-        format!(
-            "f.toml:{line}: [flows.{name}] topics.names: sends \"t\" back to its source through [flows.{other}] and records would loop, remove it from one"
-        )
+    let error = |line: usize, name: &str, way: &str| {
+        format!("f.toml:{line}: [flows.{name}] topics.names: records would loop: {way}; {LOOP_REMEDY}")
     };
     let two = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u', 't']")]);
-    says(&two, &[&error(14, "g", "f")]);
+    says(&two, &[&error(10, "f", "t on a -[f]-> t on b -[g]-> t on a")]);
     let three = with_flows(&[("f", "c>a", "['t']"), ("g", "a>b", "['t']"), ("h", "b>c", "['t']")]);
-    says(&three, &[&error(18, "h", "g")]);
+    says(&three, &[&error(10, "f", "t on c -[f]-> t on a -[g]-> t on b -[h]-> t on c")]);
     let apart = with_flows(&[("f", "a>b", "['t']"), ("g", "b>a", "['u']"), ("h", "b>c", "['t']")]);
     assert!(parse(&apart).is_ok());
 }
@@ -146,8 +151,51 @@ fn patterns_may_not_copy_twice_or_loop_as_far_as_names_tell() {
     };
     for topics in [[name, pattern], [pattern, name], [pattern, pattern]] {
         says_of(["a>b", "a>b"], topics, "between the clusters of [flows.f]");
-        says_of(["a>b", "b>a"], topics, "back to its source through [flows.f] and records would loop");
+        says_of(["a>b", "b>a"], topics, "records would loop: ");
     }
     let apart = flows([("f", "a>b", pattern), ("g", "b>a", "topics.names = ['x']")]);
     assert!(parse(&apart).is_ok());
+}
+
+#[test]
+fn records_end_where_every_flow_of_a_way_back_has_a_hop_header() {
+    let hops = "['t']\nsink.hop.header.enable = true";
+    assert!(parse(&with_flows(&[("f", "a>b", hops), ("g", "b>a", hops)])).is_ok());
+    assert!(parse(&with_flows(&[("f", "a>b", hops), ("g", "b>a", "['t']")])).is_err());
+    // The shorter way back has hop headers, the longer one has not.
+    let ways = [("f", "a>b", hops), ("g", "b>a", hops), ("h", "b>c", hops), ("i", "c>a", "['t']")];
+    let said = parse(&with_flows(&ways)).unwrap_err();
+    assert!(said.contains("t on a -[f]-> t on b -[h]-> t on c -[i]-> t on a;"), "{said}");
+    // Both ways pass the last flow, the endless one after the other.
+    let last = [("f", "a>b", hops), ("g", "b>c", hops), ("h", "b>d", "['t']"), ("i", "d>c", hops), ("j", "c>a", hops)];
+    let said = parse(&(with_flows(&last) + "[clusters.d]\nbootstrap.servers = 'd1:9092'\n")).unwrap_err();
+    assert!(said.contains("t on a -[f]-> t on b -[h]-> t on d -[i]-> t on c -[j]-> t on a;"), "{said}");
+    let within = with_flow("sink.topic.name = '${topic}.copy'\nsink.hop.header.enable = true")
+        .replace("sink.cluster = 'b'", "sink.cluster = 'a'");
+    let problem = "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line";
+    says(&within, &[&format!("f.toml:10: [flows.f] sink.hop.header.enable: {problem}")]);
+}
+
+#[test]
+fn renamed_topics_may_not_come_back_under_whatever_name() {
+    let there = "['t', 'back.out.t']\nsink.topic.name = 'out.${topic}'";
+    let back = "['out.t']\nsink.topic.name = 'back.${topic}'";
+    let said = parse(&with_flows(&[("f", "a>b", there), ("g", "b>a", back)])).unwrap_err();
+    assert!(said.contains("t on a -[f]-> out.t on b -[g]-> back.out.t on a"), "{said}");
+    let renamed = [("f", "a>b", "['t']\nsink.topic.name = 'from-${source}.${topic}'"), ("g", "b>a", "['t']")];
+    assert!(parse(&with_flows(&renamed)).is_ok());
+}
+
+#[test]
+fn topics_of_a_flow_need_names_of_their_own_on_the_sink() {
+    line_says(
+        "sink.topic.name = '${topic} copy'",
+        "[flows.f] sink.topic.name: cannot be \"${topic} copy\": it has the character ' ', give a name with ${topic} in it, or ${1} or \
+         ${name} for what a group of topics.regex has captured; also ${source} and ${flow}",
+    );
+    line_says(
+        "sink.topic.name = '${1}.x'",
+        "[flows.f] sink.topic.name: sink.topic.name has ${1}, which no regex of topics.regex has captured from t: give the regex such a \
+         group, or the topic a flow of its own",
+    );
 }

@@ -339,7 +339,7 @@ impl Sink for FakeSink {
         if parcels.iter().all(|parcel| parcel.records.is_empty()) {
             return Ok(held
                 .into_iter()
-                .map(|held| Written { held, offsets: vec![], bytes: 0, carved: vec![] })
+                .map(|held| Written { held, offsets: vec![], looped: 0, bytes: 0, carved: vec![] })
                 .collect());
         }
         self.transaction = Some((0, Fate::Committed));
@@ -363,7 +363,7 @@ impl Sink for FakeSink {
         }
         let written = |(parcel, held): (&Parcel, Vec<OffsetRange>)| {
             let offsets = if parcel.records.is_empty() { vec![] } else { held.clone() };
-            Written { held, offsets, bytes: parcel.size() as u64, carved: vec![] }
+            Written { held, offsets, looped: 0, bytes: parcel.size() as u64, carved: vec![] }
         };
         Ok(parcels.iter().zip(held).map(written).collect())
     }

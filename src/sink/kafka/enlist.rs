@@ -3,21 +3,18 @@
 use tokio::time::Instant;
 
 use super::KafkaSink;
+use super::load::{Fault, Load};
 use crate::limits::COMPLETION_RETRY;
-use crate::sink::{PartitionFault, SinkError};
+use crate::sink::SinkError;
 use crate::source::TopicPartition;
 use crate::wire::transaction::{ADD_PARTITIONS_VERSIONS, add_partitions, not_added};
 use crate::wire::{Code, WireError};
 
 impl KafkaSink {
-    /// Adds topic partitions to the transaction, which this begins. While the one before is still being completed at its partitions,
+    /// Adds the topic partitions of a load to the transaction, which this begins. While the one before is still being completed at its partitions,
     /// it asks again, until `deadline`.
-    pub(super) async fn enlist(
-        &mut self,
-        partitions: impl Iterator<Item = &TopicPartition>,
-        deadline: Instant,
-    ) -> Result<(), SinkError> {
-        let names = partitions.map(|at| (&*at.topic, at.partition));
+    pub(super) async fn enlist(&mut self, load: &Load, deadline: Instant) -> Result<(), SinkError> {
+        let names = load.partitions().map(|at| (&*at.topic, at.partition));
         let request = add_partitions(&self.transactional_id, self.producer, names);
         let connection = self.coordinator().await?;
         loop {
@@ -32,17 +29,21 @@ impl KafkaSink {
                 let error = connection.answered("AddPartitionsToTxn", &at.to_string(), (code, None));
                 (at, error)
             };
-            return judged(refused.into_iter().map(fault).collect()).inspect_err(|_| {
-                // What is wrong may be that another broker coordinates now.
-                self.coordination.forget_coordinators();
-            });
+            let faults = judged(refused.into_iter().map(fault).collect());
+            if faults.as_ref().is_ok_and(Vec::is_empty) {
+                return Ok(());
+            }
+            // What is wrong may be that another broker coordinates now.
+            self.coordination.forget_coordinators();
+            return Err(load.blame(faults?));
         }
     }
 }
 
-/// From refusals to an error: of the transaction as a whole, or of topic partitions. Those that were only refused for the sake of
-/// others have no fault.
-fn judged(mut refused: Vec<(TopicPartition, WireError)>) -> Result<(), SinkError> {
+/// From refusals to faults: those that were only refused for the sake of others have none.
+///
+/// Errors: the transaction as a whole is refused.
+fn judged(mut refused: Vec<Fault>) -> Result<Vec<Fault>, WireError> {
     let is_of_coordinator = |error: &WireError| {
         matches!(
             error.code(),
@@ -50,16 +51,13 @@ fn judged(mut refused: Vec<(TopicPartition, WireError)>) -> Result<(), SinkError
         )
     };
     if let Some(index) = refused.iter().position(|(_, error)| is_of_coordinator(error)) {
-        return Err(SinkError::Whole(refused.swap_remove(index).1));
+        return Err(refused.swap_remove(index).1);
     }
     let is_own = |error: &WireError| error.code() != Some(Code::OperationNotAttempted);
     if refused.iter().any(|(_, error)| is_own(error)) {
         refused.retain(|(_, error)| is_own(error));
     }
-    if refused.is_empty() {
-        return Ok(());
-    }
-    Err(SinkError::Partitions(refused.into_iter().map(|(at, error)| (at, PartitionFault::Target(error))).collect()))
+    Ok(refused)
 }
 
 #[cfg(test)]
@@ -67,7 +65,7 @@ mod tests {
     use super::*;
     use crate::wire::error::Place;
 
-    fn refused(codes: &[Code]) -> Result<(), SinkError> {
+    fn refused(codes: &[Code]) -> Result<Vec<Fault>, WireError> {
         let place = Place { cluster: "dr".into(), address: "b:1".into() };
         let answered = |(partition, code): (usize, &Code)| {
             let at = TopicPartition { topic: "t".into(), partition: partition as i32 };
@@ -79,13 +77,12 @@ mod tests {
     }
 
     fn faulty(codes: &[Code]) -> Vec<i32> {
-        let Err(SinkError::Partitions(faults)) = refused(codes) else { panic!("{codes:?}") };
-        faults.iter().map(|(at, _)| at.partition).collect()
+        refused(codes).unwrap().iter().map(|(at, _)| at.partition).collect()
     }
 
     #[test]
     fn only_what_is_refused_for_itself_has_a_fault() {
-        assert!(refused(&[]).is_ok());
+        assert_eq!(faulty(&[]), [0; 0]);
         let (denied, along) = (Code::TopicAuthorizationFailed, Code::OperationNotAttempted);
         assert_eq!(faulty(&[along, denied, along]), [1]);
         assert_eq!(faulty(&[Code::ProducerFenced, Code::ProducerFenced]), [0, 1]);
@@ -95,7 +92,7 @@ mod tests {
     #[test]
     fn a_coordinator_that_is_none_is_a_fault_of_the_whole() {
         for code in [Code::NotCoordinator, Code::CoordinatorNotAvailable, Code::CoordinatorLoadInProgress] {
-            assert!(matches!(refused(&[code, code]), Err(SinkError::Whole(_))), "{code}");
+            assert!(refused(&[code, code]).is_err(), "{code}");
         }
     }
 }

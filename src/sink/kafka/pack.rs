@@ -1,6 +1,6 @@
 //! From a parcel to record batches that the target takes (pure).
 
-use crate::batch::{OffsetRange, Reason, RecordBatch, carve, why_not_forwardable};
+use crate::batch::{Carver, OffsetRange, Reason, Recipe, RecordBatch, append, forwardable_to, within};
 use crate::sink::PartitionFault;
 use crate::source::Parcel;
 
@@ -9,54 +9,51 @@ use crate::source::Parcel;
 pub struct Packed {
     /// What the parcel held.
     pub held: Vec<OffsetRange>,
-    /// Whole batches where nothing speaks against it, carved ones elsewhere; each can be forwarded.
-    pub batches: Vec<RecordBatch>,
+    /// Whole batches where nothing speaks against it, carved ones elsewhere, each with its partition on the target; each can be
+    /// forwarded.
+    pub batches: Vec<(i32, RecordBatch)>,
     /// The offsets that hold records: ascending.
     pub offsets: Vec<OffsetRange>,
+    /// How many of these records have been on the target before, and are left out.
+    pub looped: u64,
     /// Why batches had to be taken apart.
     pub carved: Vec<Reason>,
 }
 
 /// Packs what a parcel holds now. Every checksum is verified, once.
 ///
-/// `bytes_max`: `max.message.bytes` of the target topic.
 /// Errors: a corrupt or unreadable batch; a record over the limit; acquired offsets beyond what was delivered.
-pub fn pack(parcel: &Parcel, bytes_max: usize) -> Result<Packed, PartitionFault> {
+pub fn pack(parcel: &Parcel, recipe: &Recipe) -> Result<Packed, PartitionFault> {
     let mut packed = Packed { held: parcel.held(), ..Packed::default() };
+    let mut carver = Carver::new(recipe);
     let mut delivered: Option<OffsetRange> = None;
     for batch in RecordBatch::split(parcel.records.clone()) {
         let batch = batch?;
         let span = batch.offsets();
         delivered = Some(delivered.map_or(span, |seen| OffsetRange { last: span.last, ..seen }));
-        if !overlaps(span, &packed.held) {
+        if within(&packed.held, span).is_empty() {
             continue;
         }
         batch.check()?;
-        if let Some(reason) = why_not_forwardable(&batch, &packed.held, bytes_max) {
-            let carved = carve(&batch, &packed.held, bytes_max)?;
-            carved.offsets.into_iter().for_each(|range| append(&mut packed.offsets, range));
-            packed.batches.extend(carved.batches);
-            packed.carved.push(reason);
-        } else {
-            append(&mut packed.offsets, span);
-            packed.batches.push(batch);
+        match forwardable_to(&batch, &packed.held, recipe) {
+            Ok(partition) => {
+                packed.batches.extend(carver.finish()?);
+                append(&mut packed.offsets, span);
+                packed.batches.push((partition, batch));
+            }
+            Err(reason) => {
+                let taken = carver.take(&batch, &packed.held)?;
+                taken.offsets.into_iter().for_each(|range| append(&mut packed.offsets, range));
+                packed.looped += taken.looped;
+                packed.carved.push(reason);
+            }
         }
     }
+    packed.batches.extend(carver.finish()?);
     // Offsets without a batch between two batches were compacted away; outside of all batches, nobody knows what they hold.
     match packed.held.iter().find(|range| delivered.is_none_or(|d| range.first < d.first || range.last > d.last)) {
         Some(range) => Err(PartitionFault::Undelivered(*range)),
         None => Ok(packed),
-    }
-}
-
-fn overlaps(span: OffsetRange, held: &[OffsetRange]) -> bool {
-    held.iter().any(|range| range.first <= span.last && span.first <= range.last)
-}
-
-fn append(offsets: &mut Vec<OffsetRange>, range: OffsetRange) {
-    match offsets.last_mut() {
-        Some(last) if last.last.checked_add(1) == Some(range.first) => last.last = range.last,
-        _ => offsets.push(range),
     }
 }
 
@@ -71,6 +68,10 @@ mod tests {
 
     fn far_off() -> Instant {
         Instant::now() + Duration::from_secs(3600)
+    }
+
+    fn pack(parcel: &Parcel) -> Result<Packed, PartitionFault> {
+        super::pack(parcel, &Recipe::plain(1 << 20, 7))
     }
 
     fn parcel(records: bytes::Bytes, held: &[(i64, i64)]) -> Parcel {
@@ -90,30 +91,37 @@ mod tests {
     #[test]
     fn whole_batches_share_the_bytes_that_came() {
         let records = sample::batches(10, &[5, 5]);
-        let packed = pack(&parcel(records.clone(), &[(10, 19)]), 1 << 20).unwrap();
+        let packed = pack(&parcel(records.clone(), &[(10, 19)])).unwrap();
         assert_eq!(packed.offsets, [OffsetRange { first: 10, last: 19 }]);
-        assert_eq!(packed.batches[0].bytes().as_ptr(), records.as_ptr());
+        assert_eq!(packed.batches[0].1.bytes().as_ptr(), records.as_ptr());
         assert_eq!(packed.batches.len(), 2);
     }
 
     #[test]
     fn what_is_not_ours_is_left_out() {
         let records = sample::batches(10, &[5, 5, 5]);
-        let packed = pack(&parcel(records, &[(12, 16)]), 1 << 20).unwrap();
+        let packed = pack(&parcel(records, &[(12, 16)])).unwrap();
         assert_eq!(packed.offsets, [OffsetRange { first: 12, last: 16 }]);
-        let counts: Vec<_> = packed.batches.iter().map(RecordBatch::record_count).collect();
-        assert_eq!(counts, [3, 2]);
+        let counts: Vec<_> = packed.batches.iter().map(|(to, batch)| (*to, batch.record_count())).collect();
+        assert_eq!(counts, [(7, 5)]);
         assert_eq!(packed.carved, [Reason::PartlyAcquired; 2]);
+    }
+
+    #[test]
+    fn carved_and_whole_batches_keep_their_order() {
+        let packed = pack(&parcel(sample::batches(0, &[5, 5, 5]), &[(1, 9), (11, 14)])).unwrap();
+        let counts: Vec<_> = packed.batches.iter().map(|(_, batch)| batch.record_count()).collect();
+        assert_eq!((counts, packed.carved.len()), (vec![4, 5, 4], 2));
     }
 
     #[test]
     fn offsets_that_were_not_delivered_are_never_taken_for_gaps() {
         let records = sample::batches(10, &[5]);
         for held in [(8, 14), (10, 15)] {
-            let error = pack(&parcel(records.clone(), &[held]), 1 << 20).unwrap_err();
+            let error = pack(&parcel(records.clone(), &[held])).unwrap_err();
             assert!(matches!(error, PartitionFault::Undelivered(_)), "{error}");
         }
-        assert!(pack(&parcel(bytes::Bytes::new(), &[(0, 0)]), 1 << 20).is_err());
+        assert!(pack(&parcel(bytes::Bytes::new(), &[(0, 0)])).is_err());
     }
 
     #[test]
@@ -121,7 +129,7 @@ mod tests {
         let records = [sample::batches(0, &[10, 10]), sample::batches(30, &[10, 10])].concat();
         let whole = parcel(records.into(), &[(0, 49)]);
         let (left, right) = whole.split().unwrap();
-        let offsets = |part| pack(part, 1 << 20).unwrap().offsets;
+        let offsets = |part| pack(part).unwrap().offsets;
         assert_eq!(offsets(&left), [OffsetRange { first: 0, last: 19 }]);
         assert_eq!(offsets(&right), [OffsetRange { first: 30, last: 49 }]);
         assert_eq!(right.held(), [OffsetRange { first: 20, last: 49 }]);
@@ -131,7 +139,7 @@ mod tests {
     fn a_flipped_bit_is_found() {
         let mut records = sample::batches(10, &[5]).to_vec();
         *records.last_mut().unwrap() ^= 1;
-        let error = pack(&parcel(records.into(), &[(10, 14)]), 1 << 20).unwrap_err();
+        let error = pack(&parcel(records.into(), &[(10, 14)])).unwrap_err();
         assert!(error.to_string().contains("offset 10"), "{error}");
     }
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::sink::PartitionFault;
 use crate::source::TopicPartition;
-use crate::wire::client::TopicInfo;
+use crate::wire::client::{NodeId, TopicInfo};
 use crate::wire::topics::{Settings, settings};
 use crate::wire::{Client, WireError};
 
@@ -26,10 +25,13 @@ pub struct Targets {
     asked_at: Option<Instant>,
 }
 
+/// A topic of the target.
 #[derive(Debug)]
-struct Target {
-    info: TopicInfo,
-    bytes_max: usize,
+pub struct Target {
+    /// Its id and partitions.
+    pub info: TopicInfo,
+    /// Largest record batch that it takes.
+    pub bytes_max: usize,
 }
 
 /// Where the batches of a topic partition go.
@@ -38,9 +40,11 @@ pub struct Destination {
     /// Topic id on the target.
     pub topic_id: Uuid,
     /// Leader of the partition.
-    pub leader: i32,
-    /// Largest record batch that the topic takes.
-    pub bytes_max: usize,
+    pub leader: NodeId,
+}
+
+fn nobody(client: &Client, what: String) -> WireError {
+    WireError::Nobody { cluster: client.cluster().into(), what }
 }
 
 impl Targets {
@@ -91,24 +95,21 @@ impl Targets {
         }
     }
 
+    /// A topic.
+    pub fn topic(&self, topic: &str, client: &Client) -> Result<&Target, WireError> {
+        match self.topics.get(topic) {
+            Some(Ok(target)) => Ok(target),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(nobody(client, format!("topic {topic}"))),
+        }
+    }
+
     /// Where the batches of a topic partition go.
-    pub fn destination(&self, at: &TopicPartition, client: &Client) -> Result<Destination, PartitionFault> {
-        let nobody = |what| PartitionFault::Target(WireError::Nobody { cluster: client.cluster().into(), what });
-        let target = match self.topics.get(&at.topic) {
-            Some(Ok(target)) => target,
-            Some(Err(error)) => return Err(PartitionFault::Target(error.clone())),
-            None => return Err(nobody(format!("topic {}", at.topic))),
-        };
-        let leaders = &target.info.leaders;
-        let slot = usize::try_from(at.partition).ok().and_then(|partition| leaders.get(partition));
-        let leader = slot.ok_or_else(|| PartitionFault::Missing {
-            cluster: client.cluster().to_owned(),
-            bootstrap: client.bootstrap(),
-            at: at.clone(),
-            count: leaders.len(),
-        })?;
-        let leader = leader.ok_or_else(|| nobody(format!("leader of {at}")))?;
-        Ok(Destination { topic_id: target.info.id, leader, bytes_max: target.bytes_max })
+    pub fn destination(&self, at: &TopicPartition, client: &Client) -> Result<Destination, WireError> {
+        let info = &self.topic(&at.topic, client)?.info;
+        let leader = info.leadership(at.partition).map(|(leader, _)| leader);
+        let leader = leader.ok_or_else(|| nobody(client, format!("leader of {at}")))?;
+        Ok(Destination { topic_id: info.id, leader })
     }
 
     /// The name of a topic by the id in a reply.

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::load::{Fault, Load};
+use super::pack::{Packed, pack};
 use super::plan::{Queues, requests};
-use super::{KafkaSink, pack, partition_results};
-use crate::batch::{RecordBatch, Stamp, forward};
+use super::{KafkaSink, partition_results};
+use crate::batch::{Recipe, RecordBatch, Stamp, forward};
 use crate::limits::{ANSWER_DIVISOR, PRODUCE_IN_FLIGHT_MAX};
 use crate::sink::{PartitionFault, Sink, SinkError, Written};
 use crate::source::{Parcel, TopicPartition};
@@ -25,28 +27,66 @@ use crate::wire::{Code, Connection, WireError};
 type Orders = BTreeMap<i32, Queues>;
 
 impl KafkaSink {
-    /// Packs parcels and stamps their batches with our producer and its sequence numbers. Nothing is packed twice in an epoch, unless it
-    /// was not sent.
-    pub(super) fn pack(&mut self, parcels: &[Parcel]) -> Result<(Vec<Written>, Orders), SinkError> {
-        let results = parcels.iter().map(|parcel| {
-            let destination = self.targets.destination(&parcel.at, &self.client);
-            let packed = destination.and_then(|to| Ok((to, pack::pack(parcel, to.bytes_max)?)));
-            (parcel.at.clone(), packed)
-        });
-        let packed = partition_results(results).inspect_err(|_| self.targets.forget())?;
-        let (mut written, mut orders) = (vec![], Orders::new());
-        for (parcel, (to, packed)) in parcels.iter().zip(packed) {
-            let mut sequence = self.sequences.get(&parcel.at).copied().unwrap_or(0);
-            let bytes = packed.batches.iter().map(|batch| batch.size_bytes() as u64).sum();
-            for batch in &packed.batches {
-                let queue = orders.entry(to.leader).or_default().entry(parcel.at.clone()).or_default();
-                queue.push_back(self.stamp(batch, &parcel.at, (to.topic_id, sequence)));
-                sequence = next_sequence(sequence, batch.record_count());
+    /// The target topic of each parcel.
+    pub(super) fn route(&self, parcels: &[Parcel]) -> Result<Vec<Arc<str>>, SinkError> {
+        let target = |parcel: &Parcel| Ok(self.flow.target(&parcel.at.topic)?.into());
+        partition_results(parcels.iter().map(|parcel| (parcel.at.clone(), target(parcel))))
+    }
+
+    /// Packs parcels for their target topics.
+    pub(super) async fn pack(
+        &mut self,
+        parcels: &[Parcel],
+        topics: &[Arc<str>],
+    ) -> Result<(Vec<Written>, Load), SinkError> {
+        let routed = || parcels.iter().zip(topics);
+        let recipes = routed().map(|(parcel, topic)| (parcel.at.clone(), self.recipe(parcel, topic)));
+        let recipes = partition_results(recipes).inspect_err(|_| self.targets.forget())?;
+        let jobs = parcels.iter().cloned().zip(recipes).collect();
+        let packed = partition_results(pack_all(jobs).await).inspect_err(|_| self.targets.forget())?;
+        let mut load = Load::default();
+        let written = routed().zip(packed).map(|((parcel, topic), packed)| load.add(&parcel.at, topic, packed));
+        let written = written.collect();
+        Ok((written, load))
+    }
+
+    /// What the target takes of a parcel, and what the flow wants of it.
+    fn recipe(&self, parcel: &Parcel, topic: &Arc<str>) -> Result<Recipe, PartitionFault> {
+        let target = self.targets.topic(topic, &self.client).map_err(PartitionFault::Target)?;
+        let count = target.info.leaders.len();
+        let placement = self.flow.mapping.place(parcel.at.partition, i32::try_from(count).unwrap_or(i32::MAX));
+        let placement = placement.ok_or_else(|| PartitionFault::Missing {
+            cluster: self.client.cluster().to_owned(),
+            bootstrap: self.client.bootstrap(),
+            at: TopicPartition { topic: topic.clone(), partition: parcel.at.partition },
+            count,
+        })?;
+        Ok(Recipe { size_max: target.bytes_max, codec: self.flow.codec, placement, hop: self.hop.clone() })
+    }
+
+    /// Stamps batches with our producer and its sequence numbers. Nothing is stamped twice in an epoch, unless it was not sent.
+    fn orders(&mut self, load: &Load) -> Result<Orders, SinkError> {
+        let (mut orders, mut faults) = (Orders::new(), vec![]);
+        for (at, batches) in load.shares() {
+            match self.targets.destination(at, &self.client) {
+                Ok(to) => {
+                    let mut sequence = self.sequences.get(at).copied().unwrap_or(0);
+                    let stamped = batches.iter().map(|batch| {
+                        let stamped = self.stamp(batch, at, (to.topic_id, sequence));
+                        sequence = next_sequence(sequence, batch.record_count());
+                        stamped
+                    });
+                    orders.entry(to.leader).or_default().insert(at.clone(), stamped.collect());
+                    self.sequences.insert(at.clone(), sequence);
+                }
+                Err(error) => faults.push((at.clone(), error)),
             }
-            self.sequences.insert(parcel.at.clone(), sequence);
-            written.push(Written { held: packed.held, offsets: packed.offsets, bytes, carved: packed.carved });
         }
-        Ok((written, orders))
+        if faults.is_empty() {
+            return Ok(orders);
+        }
+        self.targets.forget();
+        Err(load.blame(faults))
     }
 
     fn stamp(
@@ -68,12 +108,13 @@ impl KafkaSink {
 
     /// Sends the batches of all leaders side by side, within the time that a write may take. The first fault of a leader ends what is
     /// sent to it.
-    pub(super) async fn produce(&mut self, orders: Orders) -> Result<(), SinkError> {
-        let reached = self.reach(orders).await?;
+    pub(super) async fn produce(&mut self, load: &Load) -> Result<(), SinkError> {
+        let orders = self.orders(load)?;
+        let reached = self.reach(orders).await.map_err(|faults| load.blame(faults))?;
         // The transaction begins with the first batch, or with its enlistment.
         let (begun, within) = (Instant::now(), self.write_max());
         if self.version == TransactionVersion::One {
-            self.enlist(reached.iter().flat_map(|(_, partitions)| partitions.keys()), begun + within).await?;
+            self.enlist(load, begun + within).await?;
         }
         let terms = Terms {
             transactional_id: self.transactional_id.clone(),
@@ -115,7 +156,7 @@ impl KafkaSink {
         let mut seen = BTreeSet::new();
         faults.retain(|(at, _)| seen.insert(at.clone()));
         match (faults.is_empty(), slow) {
-            (false, _) => Err(SinkError::Partitions(faults)),
+            (false, _) => Err(load.blame(faults)),
             (true, Some(place)) => Err(SinkError::Overdue { place, within }),
             (true, None) => Ok(()),
         }
@@ -123,7 +164,7 @@ impl KafkaSink {
 
     /// Connects to all leaders before anything is sent: without one of them the transaction would be aborted anyway, and what waits
     /// for its connection must not use up the time of the others.
-    async fn reach(&mut self, orders: Orders) -> Result<Vec<(Arc<Connection>, Queues)>, SinkError> {
+    async fn reach(&mut self, orders: Orders) -> Result<Vec<(Arc<Connection>, Queues)>, Vec<Fault>> {
         let deadline = Instant::now() + self.write_max();
         let (mut reached, mut faults) = (vec![], vec![]);
         for (leader, partitions) in orders {
@@ -132,7 +173,7 @@ impl KafkaSink {
                 Err(error) => faults.extend(self.out_of_reach(partitions.into_keys().collect(), &error)),
             }
         }
-        if faults.is_empty() { Ok(reached) } else { Err(SinkError::Partitions(faults)) }
+        if faults.is_empty() { Ok(reached) } else { Err(faults) }
     }
 
     async fn leader(&mut self, node: i32, deadline: Instant) -> Result<Arc<Connection>, WireError> {
@@ -143,13 +184,13 @@ impl KafkaSink {
         })
     }
 
-    fn out_of_reach(&mut self, ats: Vec<TopicPartition>, error: &WireError) -> Vec<(TopicPartition, PartitionFault)> {
+    fn out_of_reach(&mut self, ats: Vec<TopicPartition>, error: &WireError) -> Vec<Fault> {
         self.targets.forget();
-        ats.into_iter().map(|at| (at, PartitionFault::Target(error.clone()))).collect()
+        ats.into_iter().map(|at| (at, error.clone())).collect()
     }
 
     /// What a refusal means for the partition, and what it tells about leaders. Without a hint the cluster is asked.
-    fn learn(&mut self, refusal: Refusal) -> (TopicPartition, PartitionFault) {
+    fn learn(&mut self, refusal: Refusal) -> Fault {
         let Refusal { produced, endpoints, error } = refusal;
         let by_id = || self.targets.name_of(produced.topic_id).cloned();
         let topic = if produced.topic.is_empty() { by_id() } else { Some(produced.topic.as_str().into()) };
@@ -162,8 +203,19 @@ impl KafkaSink {
             None if error.code().is_some_and(asks_for_refresh) => self.targets.forget(),
             None => {}
         }
-        (at, PartitionFault::Target(error))
+        (at, error)
     }
+}
+
+/// Packs parcels, off the threads of the runtime where that takes long.
+async fn pack_all(jobs: Vec<(Parcel, Recipe)>) -> Vec<(TopicPartition, Result<Packed, PartitionFault>)> {
+    let takes_long = jobs.iter().any(|(_, recipe)| recipe.is_demanding());
+    let pack = |(parcel, recipe): (Parcel, Recipe)| (parcel.at.clone(), pack(&parcel, &recipe));
+    let pack_all = move || jobs.into_iter().map(pack).collect();
+    if !takes_long {
+        return pack_all();
+    }
+    tokio::task::spawn_blocking(pack_all).await.expect("packing does not panic, and nobody cancels it")
 }
 
 /// A batch that the leader has refused.

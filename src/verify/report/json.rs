@@ -99,7 +99,7 @@ mod tests {
             ..PartitionReport::default()
         };
         let topic = TopicReport {
-            topic: TopicPair { source: "orders".into(), target: "copies".into() },
+            topic: TopicPair { source: "orders".into(), target: "copies".into(), is_mapped: false },
             basis: Basis::LastPerKey,
             source_partitions: Some(4),
             target_partitions: None,

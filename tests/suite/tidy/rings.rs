@@ -3,24 +3,41 @@
 use super::{File, check, files};
 
 /// The modules of the library from the inside out, each with those that it may name, which stand above it.
-const RINGS: [(&str, &[&str]); 17] = [
+const RINGS: [(&str, &[&str]); 18] = [
     ("limits", &[]),
     ("error", &[]),
     ("health", &[]),
     ("metrics", &[]),
-    ("config", &["limits"]),
     ("batch", &["limits"]),
+    ("route", &["limits", "batch"]),
+    ("config", &["limits", "batch", "route"]),
     ("wire", &["limits", "metrics", "config", "batch"]),
     ("flow", &["metrics", "config", "wire"]),
     ("settle", &["batch", "wire"]),
     ("source", &["limits", "health", "metrics", "config", "batch", "wire", "flow", "settle"]),
-    ("sink", &["limits", "metrics", "batch", "wire", "flow", "source"]),
+    ("sink", &["limits", "metrics", "config", "batch", "route", "wire", "flow", "source"]),
     ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
-    ("bridge", &["limits", "health", "metrics", "config", "wire", "flow", "source", "sink", "lane"]),
+    ("bridge", &["limits", "health", "metrics", "batch", "config", "route", "wire", "flow", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["health", "metrics", "bridge"]),
     ("verify", &["limits"]),
-    ("cli", &["error", "limits", "config", "source", "bridge", "telemetry", "status", "verify"]),
+    (
+        "cli",
+        &[
+            "error",
+            "limits",
+            "batch",
+            "route",
+            "config",
+            "wire",
+            "flow",
+            "source",
+            "bridge",
+            "telemetry",
+            "status",
+            "verify",
+        ],
+    ),
 ];
 
 /// The two implementations of Kafka's protocol, each with the only module that names it: verifying our work with our own client
