@@ -14,7 +14,7 @@ const RINGS: [(&str, &[&str]); 16] = [
     ("settle", &["batch", "wire"]),
     ("source", &["limits", "health", "metrics", "config", "batch", "wire", "settle"]),
     ("sink", &["limits", "metrics", "config", "batch", "wire", "source"]),
-    ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
+    ("lane", &["limits", "health", "metrics", "config", "batch", "wire", "source", "sink"]),
     ("bridge", &["limits", "health", "metrics", "config", "wire", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["bridge"]),
