@@ -16,7 +16,7 @@ const RINGS: [(&str, &[&str]); 18] = [
     ("settle", &["batch", "wire"]),
     ("source", &["limits", "health", "metrics", "config", "batch", "wire", "flow", "settle"]),
     ("sink", &["limits", "metrics", "config", "batch", "route", "wire", "flow", "source"]),
-    ("lane", &["limits", "health", "metrics", "batch", "wire", "source", "sink"]),
+    ("lane", &["limits", "health", "metrics", "config", "batch", "wire", "source", "sink"]),
     ("bridge", &["limits", "health", "metrics", "batch", "config", "route", "wire", "flow", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["health", "metrics", "bridge"]),
