@@ -21,6 +21,7 @@ mod open_transaction;
 mod partition;
 mod refusal;
 mod rights;
+mod secured;
 mod session;
 mod shutdown;
 mod source_restart;
