@@ -14,18 +14,20 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
         (Code::TopicAuthorizationFailed, "CreateTopics") => Some("CREATE on the topic"),
         (Code::TopicAuthorizationFailed, "CreatePartitions") => Some("ALTER on the topic"),
         (Code::TopicAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the topic"),
-        (Code::TopicAuthorizationFailed, _) => Some("DESCRIBE on the topic"),
+        (Code::TopicAuthorizationFailed, _) => {
+            Some("DESCRIBE on the topic (READ on a source, WRITE on a target include it)")
+        }
         (
             Code::GroupAuthorizationFailed,
             "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit" | "AlterShareGroupOffsets",
         ) => Some("READ on the group"),
         (Code::GroupAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the group"),
         (Code::GroupAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the group"),
-        (Code::GroupAuthorizationFailed, _) => Some("DESCRIBE on the group"),
+        (Code::GroupAuthorizationFailed, _) => Some("DESCRIBE on the group (READ includes it)"),
         (Code::TransactionalIdAuthorizationFailed, "Produce" | "InitProducerId" | "AddPartitionsToTxn" | "EndTxn") => {
             Some("WRITE on the transactional id")
         }
-        (Code::TransactionalIdAuthorizationFailed, _) => Some("DESCRIBE on the transactional id"),
+        (Code::TransactionalIdAuthorizationFailed, _) => Some("DESCRIBE on the transactional id (WRITE includes it)"),
         _ => None,
     }
 }
@@ -43,7 +45,11 @@ mod tests {
             ("ShareFetch", Code::TopicAuthorizationFailed, Some("READ on the topic")),
             ("ShareAcknowledge", Code::GroupAuthorizationFailed, Some("READ on the group")),
             ("EndTxn", Code::TransactionalIdAuthorizationFailed, Some("WRITE on the transactional id")),
-            ("FindCoordinator", Code::TransactionalIdAuthorizationFailed, Some("DESCRIBE on the transactional id")),
+            (
+                "FindCoordinator",
+                Code::TransactionalIdAuthorizationFailed,
+                Some("DESCRIBE on the transactional id (WRITE includes it)"),
+            ),
             ("Produce", Code::MessageTooLarge, None),
         ];
         for (api, code, right) in cases {

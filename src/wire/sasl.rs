@@ -75,7 +75,21 @@ impl Sasl {
         if matches!(&conversed, Err(WireError::Unauthenticated { .. })) {
             self.tokens.forget().await;
         }
-        conversed.map(|reply| reply.session_lifetime_ms)
+        match conversed {
+            Ok(reply) => Ok(reply.session_lifetime_ms),
+            // Brokers end the conversation without a word about some malformed tokens.
+            Err(WireError::Lost { place, cause }) => {
+                let (mechanism, user) = (self.config.mechanism(), self.user());
+                let during =
+                    format!("{cause}, while authenticating by {mechanism} as {user}; the broker's log may say why");
+                Err(WireError::Lost { place, cause: during.into() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn user(&self) -> String {
+        self.config.user().map_or_else(|_| "unknown".to_owned(), |user| user.to_string())
     }
 
     async fn plain(&self, login: &Login, writer: &mut Writer) -> Result<SaslAuthenticateResponse, WireError> {
@@ -156,11 +170,10 @@ impl Sasl {
     }
 
     fn refused(&self, writer: &Writer, cause: String, remedy: &'static str) -> WireError {
-        let user = self.config.user().map_or_else(|_| "unknown".to_owned(), |user| user.to_string());
         WireError::Unauthenticated {
             place: writer.place().clone(),
             mechanism: self.config.mechanism(),
-            user,
+            user: self.user(),
             cause: crate::wire::error::tame(cause),
             remedy,
         }

@@ -77,6 +77,22 @@ impl Flow {
         self
     }
 
+    /// Several lines, as above.
+    #[must_use]
+    pub(crate) fn with_all(self, lines: &[String]) -> Self {
+        lines.iter().fold(self, |flow, line| flow.with(line))
+    }
+
+    /// The same in another share group.
+    #[must_use]
+    pub(crate) fn in_group(mut self, group: &str) -> Self {
+        let line = self.lines.iter_mut().find(|line| line.contains(".share.group.id = "));
+        let line = line.expect("every flow has a group");
+        *line = line.replace(&self.group, group);
+        group.clone_into(&mut self.group);
+        self
+    }
+
     /// The timeouts that users have if they give none: for brokers with replicas, on a machine that does other work as well.
     #[must_use]
     pub(crate) fn patient(self) -> Self {

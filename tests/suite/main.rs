@@ -24,6 +24,7 @@ mod partition;
 mod refusal;
 mod rights;
 mod route;
+mod secured;
 mod session;
 mod shutdown;
 mod source_restart;

@@ -36,6 +36,8 @@ pub struct Spec {
     pub overrides: Vec<(String, String)>,
     /// Feature levels to format with, over those of a fresh cluster, such as `("transaction.version", 1)`.
     pub features: Vec<(String, u16)>,
+    /// SCRAM credentials to format with, such as `SCRAM-SHA-256=[name=a,password=b]`.
+    pub credentials: Vec<String>,
     /// Each node.
     pub jvm: Jvm,
 }
@@ -49,6 +51,7 @@ impl Spec {
             brokers: 1,
             overrides: Vec::new(),
             features: Vec::new(),
+            credentials: Vec::new(),
             jvm: Jvm { heap_mb: 512, is_thrifty: false },
         }
     }
@@ -233,6 +236,9 @@ fn format_nodes(kafka: &Kafka, folder: &Folder, spec: &Spec, paths: &[PathBuf]) 
         java.args(["format", "-t", &id, "-c"]).arg(path);
         for (feature, level) in &spec.features {
             java.args(["--feature", &format!("{feature}={level}")]);
+        }
+        for credential in &spec.credentials {
+            java.args(["--add-scram", credential]);
         }
         running.push(folder.spawn(java, &log)?);
     }

@@ -30,6 +30,7 @@ pub mod process;
 mod properties;
 mod proxy;
 pub mod read;
+mod secured;
 mod verification;
 mod worker;
 
@@ -43,5 +44,6 @@ pub use pair::{Pair, pair, unique};
 pub use placement::Coordinated;
 pub use ports::free_port;
 pub use proxy::{Proxy, Way};
+pub use secured::{Authority, Certificate, Doors, Guest};
 pub use verification::Verification;
 pub use worker::{Flow, Worker, built_beside};
