@@ -5,8 +5,7 @@ use std::process::{Command, Output};
 use cluster::{pair, unique};
 use serde_json::Value;
 
-use crate::bridge::{Flow, alter_topic, arrived, eventually};
-use crate::guarded::{guarded, withdraw};
+use crate::bridge::{Flow, arrived, eventually};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sharebridge")).args(arguments).output().unwrap()
@@ -57,45 +56,6 @@ fn what_will_be_done_and_what_is_odd_is_said_and_nothing_is_changed() {
     says(&findings, &format!("target topic {odd}"), "warning", &["compression.type is gzip", "set producer"]);
     says(&findings, "rate", "note", &["records/s"]);
     assert!(arrived(&pair.target, &new).is_none(), "check has created a topic");
-}
-
-#[test]
-fn each_missing_right_is_named() {
-    let guarded = guarded();
-    let (source, target) = (&guarded.pair.source, &guarded.pair.target);
-    let (topic, other) = (unique("checked"), unique("made"));
-    source.create_topic(&topic, 1, &[]).unwrap();
-    source.create_topic(&other, 1, &[]).unwrap();
-    target.create_topic(&topic, 1, &[]).unwrap();
-    let flow = Flow::new(&guarded.pair, &[&topic, &other]);
-    eventually("the coordinators are there", || Some(check(&flow)).filter(|(code, _)| *code == Some(0)));
-    let rewritten = format!("{}-rewritten", flow.group);
-    let ids = ["--transactional-id", "sharebridge-f-", "--resource-pattern-type", "prefixed"];
-    let group: &[&str] = &["--group", &flow.group];
-    let named: &[&str] = &["--topic", &topic];
-    // What may be created on the cluster as a whole may be created by any name.
-    let _cluster = withdraw(target, &["--cluster"], "Create");
-    let cases: [(_, &[&str], _, _, _); 8] = [
-        (source, group, "Read", "source share group", "READ on the group"),
-        (source, &["--group", &rewritten], "Read", "source share group", "READ on the group"),
-        (source, group, "DescribeConfigs", "source group configs", "DESCRIBE_CONFIGS on the group"),
-        (source, group, "AlterConfigs", "source group configs", "ALTER_CONFIGS on the group"),
-        (source, named, "Read", "source topics", "READ on the topic"),
-        (target, named, "Write", "target topics", "WRITE on the topic"),
-        (target, &["--topic", &other], "Create", &format!("target topic {other}"), "CREATE on the topic"),
-        (target, &ids, "Write", "target transactions", "WRITE on the transactional id"),
-    ];
-    for (cluster, resource, operation, subject, right) in cases {
-        let withdrawn = withdraw(cluster, resource, operation);
-        let (code, findings) = check(&flow);
-        assert_eq!(code, Some(77), "{operation} on {resource:?}");
-        says(&findings, subject, "not permitted", &[right]);
-        withdrawn.grant();
-    }
-    alter_topic(source, &topic, "cleanup.policy=compact");
-    let (code, findings) = eventually("the policy is seen", || Some(check(&flow)).filter(|(code, _)| *code != Some(0)));
-    assert_eq!(code, Some(78));
-    says(&findings, "source topics", "misconfigured", &["compacted", &topic, "allow.unordered.compacted = true"]);
 }
 
 #[test]

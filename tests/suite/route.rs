@@ -139,7 +139,8 @@ fn a_topic_keeps_its_records_under_another_name() {
     pair.source.create_topic(&topic, 2, &[]).unwrap();
     let copy = format!("primary.{topic}-copy");
     pair.target.create_topic(&copy, 1, &[]).unwrap();
-    let worker = Flow::new(pair, &[&topic]).with("flows.f.sink.topic.name = \"${source}.${topic}-copy\"").start();
+    let worker = Flow::new(pair, &[&topic]).with("flows.f.sink.topic.name = \"${source}.${topic}-copy\"");
+    let worker = worker.with("flows.f.sink.topic.create.enable = false").start();
     produce(pair.source.bootstrap(), &topic, &Load::of(RECORDS)).unwrap();
     let line = worker.await_trouble(&[&format!("{topic}-1: "), &format!("--topic {copy} ")]);
     commands(&line).into_iter().for_each(|command| obey(&pair.target, command));
@@ -147,6 +148,26 @@ fn a_topic_keeps_its_records_under_another_name() {
     worker.await_ready();
     let verified = verified(&worker);
     assert!(verified.is_exact() && verified.report.contains(&copy));
+}
+
+#[test]
+fn what_a_pattern_captures_names_topics_and_those_that_would_meet_are_left_alone() {
+    let pair = pair();
+    let name = unique("captured");
+    let topics = ["eu-1", "us-1", "us-2"].map(|end| format!("{name}-{end}"));
+    for topic in &topics {
+        pair.source.create_topic(topic, 1, &[]).unwrap();
+        produce(pair.source.bootstrap(), topic, &Load::of(RECORDS)).unwrap();
+    }
+    let worker = Flow::new(pair, &[])
+        .with(&format!("flows.f.topics.regex = [\"{name}-(?<region>..)-.\"]"))
+        .with(&format!("flows.f.sink.topic.name = \"${{region}}.{name}\""))
+        .start();
+    await_all(&pair.target, &format!("eu.{name}"), RECORDS);
+    for topic in &topics[1..] {
+        println!("{}", worker.await_trouble(&[&format!("topic {topic}: "), &format!("us.{name}"), "their records would mix"]));
+    }
+    assert!(arrived(&pair.target, &format!("us.{name}")).is_none());
 }
 
 #[test]
