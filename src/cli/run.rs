@@ -8,6 +8,7 @@ use super::{fail, refuse};
 use crate::bridge::{Bridge, Farewell, Refusal};
 use crate::config::{Config, FlowConfig};
 use crate::error::Exit;
+use crate::flow;
 use crate::source::share::group::GroupError;
 use crate::{status, telemetry};
 
@@ -26,6 +27,9 @@ impl Run {
             Ok(config) => config,
             Err(errors) => return refuse(&errors),
         };
+        if let Err(errors) = flow::check(&self.config, &config) {
+            return refuse(&errors);
+        }
         config.flows.iter().for_each(|flow| println!("{}", plan(flow)));
         telemetry::start(&config.bridge);
         telemetry::end_on_panic();

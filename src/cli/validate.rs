@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::{Config, ConfigErrors};
+use crate::flow;
 
 /// Arguments of `validate`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,7 @@ impl Validate {
     /// Errors: all that is wrong with the file, one line each.
     pub fn run(&self) -> Result<String, ConfigErrors> {
         let config = Config::load(&self.config)?;
+        flow::check(&self.config, &config)?;
         let noun = match config.flows.len() {
             1 => "flow",
             _ => "flows",

@@ -1,5 +1,7 @@
 //! `sharebridge verify`: compares topics on two clusters.
 
+mod librdkafka;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use super::{fail, refuse};
 use crate::config::{ClusterConfig, Config, FlowConfig};
 use crate::error::Exit;
 use crate::verify::{Bar, Comparison, Endpoint, Report, TopicPair, Verdict, verify};
+use librdkafka::Untold;
 
 /// Arguments of `verify`.
 #[derive(Debug, clap::Args)]
@@ -107,7 +110,7 @@ impl Verify {
         let config = Config::load(path).map_err(|errors| refuse(&errors))?;
         let is_wanted = |flow: &&FlowConfig| self.flow.as_ref().is_none_or(|name| *name == flow.name);
         let flows = config.flows.iter().filter(is_wanted);
-        let tasks: Vec<Task> = flows.map(|flow| self.task(flow)).collect();
+        let tasks: Vec<Task> = flows.map(|flow| self.task(flow)).collect::<Result<_, _>>().map_err(fail)?;
         if tasks.is_empty() {
             let names: Vec<&str> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
             eprintln!("error: no such flow in {}; it has: {}", path.display(), names.join(", "));
@@ -116,19 +119,18 @@ impl Verify {
         Ok(tasks)
     }
 
-    fn task(&self, flow: &FlowConfig) -> Task {
-        let endpoint = |cluster: &ClusterConfig| Endpoint {
-            cluster: cluster.name.clone(),
-            bootstrap: cluster.bootstrap.join(","),
-            properties: vec![],
+    fn task(&self, flow: &FlowConfig) -> Result<Task, Untold> {
+        let endpoint = |cluster: &ClusterConfig| {
+            let properties = librdkafka::properties(cluster)?;
+            Ok(Endpoint { cluster: cluster.name.clone(), bootstrap: cluster.bootstrap.join(","), properties })
         };
         let comparison = Comparison {
-            source: endpoint(&flow.source),
-            target: endpoint(&flow.sink),
+            source: endpoint(&flow.source)?,
+            target: endpoint(&flow.sink)?,
             topics: flow.topics.iter().map(|name| TopicPair::same(name)).collect(),
             wait: self.patience(),
         };
-        Task { flow: Some(flow.name.clone()), comparison }
+        Ok(Task { flow: Some(flow.name.clone()), comparison })
     }
 
     fn patience(&self) -> Duration {

@@ -1,6 +1,7 @@
 //! Whole files and exactly what is said of them.
 
 mod relations;
+mod security;
 mod values;
 
 use std::fs;

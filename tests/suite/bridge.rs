@@ -82,6 +82,13 @@ impl Flow {
         lines.iter().fold(self, |flow, line| flow.with(line))
     }
 
+    /// The same without the line of this key.
+    #[must_use]
+    pub(crate) fn without(mut self, key: &str) -> Self {
+        self.lines.retain(|line| line.split(" = ").next() != Some(key));
+        self
+    }
+
     /// The same in another share group.
     #[must_use]
     pub(crate) fn in_group(mut self, group: &str) -> Self {
@@ -136,6 +143,11 @@ impl Worker {
             assert_eq!(status, 503);
             Some(line.to_owned())
         })
+    }
+
+    /// The body of `/metrics`; empty while nobody answers.
+    pub(crate) fn metrics(&self) -> String {
+        http_get(self.address, "/metrics").map_or_else(|_| String::new(), |(_, body)| body)
     }
 
     /// A metric without its prefix, summed over its labels; 0 while nobody answers.

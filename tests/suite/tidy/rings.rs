@@ -20,7 +20,7 @@ const RINGS: [(&str, &[&str]); 17] = [
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["bridge"]),
     ("verify", &["limits"]),
-    ("cli", &["error", "config", "source", "bridge", "telemetry", "status", "verify"]),
+    ("cli", &["error", "config", "flow", "source", "bridge", "telemetry", "status", "verify"]),
 ];
 
 /// The two implementations of Kafka's protocol, each with the only module that names it: verifying our work with our own client
