@@ -105,6 +105,11 @@ impl Flow {
         self.with("flows.f.transaction.timeout.ms = 3000").with("flows.f.share.acquisition.lock.timeout.ms = 13001")
     }
 
+    /// The file without a status address.
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n", self.lines.join("\n"))
+    }
+
     /// Starts one more worker.
     pub(crate) fn start(&self) -> Worker {
         self.start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap())))
@@ -112,7 +117,7 @@ impl Flow {
 
     /// The same with a status address that was chosen before.
     pub(crate) fn start_at(&self, address: SocketAddr) -> Worker {
-        let file = format!("bridge.status.address = \"{address}\"\n{}\n", self.lines.join("\n"));
+        let file = format!("bridge.status.address = \"{address}\"\n{}", self.text());
         let process = process::Bridge::start(Path::new(env!("CARGO_BIN_EXE_sharebridge")), &file).unwrap();
         Worker { process, address }
     }

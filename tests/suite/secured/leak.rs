@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster::load::{Load, produce};
 
-use super::clusters::{PASSWORD, USER, secured, topic};
+use super::clusters::{AUDITOR, PASSWORD, USER, secured, topic};
 use super::tokens::CLIENT_SECRET;
 use crate::bridge::await_all;
 
@@ -68,7 +68,10 @@ fn c23_no_output_shows_a_secret() {
     await_all(&secured.pair.target, &topic, 1_000);
     workers[1].await_trouble(&["OAUTHBEARER", "401"]);
     // librdkafka reaches the same listeners.
-    let verified = sharebridge("verify", &workers[0].process.config());
+    let auditor = secured.authority.issue(AUDITOR, &[]).unwrap();
+    let identity = secured.write("auditor.pem", &format!("{}{}", auditor.chain, auditor.private_key));
+    let audit = secured.flow(&topic).with(&format!("clusters.dr.ssl.keystore.location = {identity:?}"));
+    let verified = sharebridge("verify", &secured.write("audit.toml", &audit.text()));
     assert!(verified.contains("verdict: complete"), "{verified}");
     for worker in &mut workers {
         assert_clean("/ready", &format!("{:?}", worker.ready()), &secrets);
