@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-use crate::config::{ClusterConfig, FlowConfig};
+use crate::config::{ClusterConfig, Config, ConfigErrors, FlowConfig};
 use crate::metrics::ClusterMetrics;
 use crate::wire::Cluster;
 
@@ -35,6 +36,16 @@ impl Flow {
         };
         configs.into_iter().map(flow).collect()
     }
+}
+
+/// Whether all that the clusters of a configuration name can be used, such as certificates; no cluster is reached.
+pub fn check(file: &Path, config: &Config) -> Result<(), ConfigErrors> {
+    let flows = Flow::all(config.flows.clone(), &mut Registry::default());
+    let ends = flows.iter().flat_map(|flow| [&flow.source, &flow.sink]);
+    let clusters: BTreeMap<&str, &Arc<Cluster>> = ends.map(|cluster| (cluster.name.as_str(), cluster)).collect();
+    let wrong = clusters.iter().filter_map(|(name, cluster)| Some(((*name).to_owned(), cluster.check().err()?)));
+    let wrong: Vec<(String, String)> = wrong.collect();
+    if wrong.is_empty() { Ok(()) } else { Err(ConfigErrors::of_clusters(file, wrong)) }
 }
 
 impl Deref for Flow {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::refuse;
 use crate::config::Config;
 use crate::error::Exit;
+use crate::flow;
 
 /// Where a configuration file is looked for if none is named, in this order.
 pub(super) const PLACES: [&str; 2] = ["./sharebridge.toml", "/etc/sharebridge/sharebridge.toml"];
@@ -18,7 +19,7 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Finds and reads the file; what is wrong is said on the standard error.
+    /// Finds and reads the file, and the certificates and secrets that it names; what is wrong is said on the standard error.
     pub(super) fn load(&self) -> Result<(PathBuf, Config), Exit> {
         let path = self.path.clone().or_else(|| first(&PLACES)).ok_or_else(|| {
             eprintln!(
@@ -27,7 +28,8 @@ impl ConfigFile {
             );
             Exit::Config
         })?;
-        match Config::load(&path) {
+        let loaded = Config::load(&path).and_then(|config| flow::check(&path, &config).map(|()| config));
+        match loaded {
             Ok(config) => Ok((path, config)),
             Err(errors) => Err(refuse(&errors)),
         }

@@ -1,13 +1,22 @@
 //! `sharebridge verify`: compares topics on two clusters.
 
+mod librdkafka;
+
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, fail};
 use crate::batch::HOP_HEADER;
-use crate::config::{ClusterConfig, FlowConfig};
+use crate::bridge::check::patiently;
+use crate::bridge::discovery::Discovery;
+use crate::bridge::identity::Identities;
+use crate::config::ClusterConfig;
 use crate::error::Exit;
+use crate::flow::Flow;
+use crate::health::Health;
+use crate::metrics::FlowMetrics;
 use crate::route::Mapping;
 use crate::verify::{Bar, Comparison, Endpoint, Report, TopicPair, Verdict, VerifyError, verify};
 
@@ -109,31 +118,32 @@ impl Verify {
 
     fn flows(&self) -> Result<Vec<Task>, Exit> {
         let (path, config) = self.config.load()?;
-        let is_wanted = |flow: &&FlowConfig| self.flow.as_ref().is_none_or(|name| *name == flow.name);
-        let flows = config.flows.iter().filter(is_wanted);
-        let tasks: Vec<Task> = flows.map(|flow| self.task(flow)).collect();
+        let all = Flow::all(config.flows, &mut Registry::default());
+        let identities = Identities::new(&all);
+        let is_wanted = |flow: &&Flow| self.flow.as_ref().is_none_or(|name| *name == flow.name);
+        let tasks: Vec<Task> =
+            all.iter().filter(is_wanted).map(|flow| self.task(flow, &identities)).collect::<Result<_, _>>()?;
         if tasks.is_empty() {
-            let names: Vec<&str> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
+            let names: Vec<&str> = all.iter().map(|flow| flow.name.as_str()).collect();
             eprintln!("error: no such flow in {}; it has: {}", path.display(), names.join(", "));
             return Err(Exit::Usage);
         }
         Ok(tasks)
     }
 
-    fn task(&self, flow: &FlowConfig) -> Task {
-        let endpoint = |cluster: &ClusterConfig| Endpoint {
-            cluster: cluster.name.clone(),
-            bootstrap: cluster.bootstrap.join(","),
-            properties: vec![],
+    fn task(&self, flow: &Flow, identities: &Identities) -> Result<Task, Exit> {
+        let endpoint = |cluster: &ClusterConfig| {
+            let properties = librdkafka::properties(cluster).map_err(fail)?;
+            Ok(Endpoint { cluster: cluster.name.clone(), bootstrap: cluster.bootstrap.join(","), properties })
         };
         let comparison = Comparison {
-            source: endpoint(&flow.source),
-            target: endpoint(&flow.sink),
-            topics: flow.topics.names.iter().filter_map(|name| pair(flow, name)).collect(),
+            source: endpoint(&flow.source)?,
+            target: endpoint(&flow.sink)?,
+            topics: topics(flow, identities)?,
             wait: self.patience(),
             without_header: flow.hop_header.then_some(HOP_HEADER),
         };
-        Task { flow: Some(flow.name.clone()), comparison }
+        Ok(Task { flow: Some(flow.name.clone()), comparison })
     }
 
     fn patience(&self) -> Duration {
@@ -141,10 +151,25 @@ impl Verify {
     }
 }
 
-/// A topic of a flow with its copy; a validated flow has one for each of its topics.
-fn pair(flow: &FlowConfig, topic: &str) -> Option<TopicPair> {
+/// The topics of a flow with their copies: those that it names, and those that its patterns match now.
+fn topics(flow: &Flow, identities: &Identities) -> Result<Vec<TopicPair>, Exit> {
     let is_mapped = flow.mapping != Mapping::Same;
-    Some(TopicPair { source: topic.to_owned(), target: flow.target(topic).ok()?, is_mapped })
+    let pair = |source: &str, target: String| TopicPair { source: source.to_owned(), target, is_mapped };
+    if flow.topics.patterns.is_empty() {
+        // A validated flow has a target for each topic that it names.
+        return Ok(flow.topics.names.iter().filter_map(|name| Some(pair(name, flow.target(name).ok()?))).collect());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| fail(format_args!("no runtime: {error}")))?;
+    let look = async || {
+        let quiet = (Health::default(), FlowMetrics::default());
+        Discovery::new(flow.clone(), identities.clone(), quiet).look().await
+    };
+    let seen = runtime.block_on(patiently(look)).map_err(|error| {
+        eprintln!("error: flow {}: {error}", flow.name);
+        Exit::Unavailable
+    })?;
+    Ok(seen.sorted.copied.into_iter().map(|copied| pair(&copied.topic.name, copied.target)).collect())
 }
 
 fn print(task: &Task, report: &Report) {

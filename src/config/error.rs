@@ -27,6 +27,12 @@ impl ConfigErrors {
         let file = file.to_owned();
         Self { file, errors }
     }
+
+    /// The file is good by itself, but what its clusters name is unusable: each with its name and what is wrong.
+    pub fn of_clusters(file: &Path, clusters: Vec<(String, String)>) -> Self {
+        let error = |(name, why)| ConfigError::of_file(Problem::Unusable(why)).in_place(&Place::Cluster(name));
+        Self::new(file, clusters.into_iter().map(error).collect())
+    }
 }
 
 impl fmt::Display for ConfigErrors {
@@ -145,6 +151,8 @@ pub(super) enum Problem {
     #[error("has {0} topics, give at most {TOPIC_COUNT_MAX} and make another flow of the rest")]
     TooManyTopics(usize),
 
+    #[error("{0}")]
+    Unusable(String),
     #[error("{0}")]
     Secret(SecretError),
     #[error("is given, but security.protocol is {protocol}, set that to {needs} or remove this key")]

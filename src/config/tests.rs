@@ -2,6 +2,7 @@
 
 mod bad;
 mod relations;
+mod security;
 mod values;
 
 use std::fs;

@@ -71,7 +71,12 @@ impl Endpoint {
     }
 
     pub(super) fn settings_error(&self, cause: KafkaError) -> VerifyError {
-        VerifyError::Settings { cluster: self.cluster.clone(), cause: cause.to_string() }
+        // The whole error would repeat the value, which may be a secret.
+        let cause = match cause {
+            KafkaError::ClientConfig(_, words, key, _) => format!("{key}: {words}"),
+            cause => cause.to_string(),
+        };
+        VerifyError::Settings { cluster: self.cluster.clone(), cause }
     }
 
     pub(super) fn unreachable(&self, cause: String) -> VerifyError {

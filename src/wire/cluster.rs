@@ -29,6 +29,16 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Whether certificates, keys and secrets can be used as they are, without reaching the cluster.
+    ///
+    /// Errors: which key of the configuration, why, and what to do.
+    pub fn check(&self) -> Result<(), String> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.check()).map_err(|fault| fault.to_string())?;
+        self.sasl.as_ref().map_or(Ok(()), Sasl::check).map_err(|error| error.to_string())
+    }
+}
+
 impl Deref for Cluster {
     type Target = ClusterConfig;
 

@@ -21,7 +21,9 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
             Code::GroupAuthorizationFailed,
             "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit" | "AlterShareGroupOffsets",
         ) => Some("READ on the group"),
-        (Code::GroupAuthorizationFailed, "DescribeConfigs") => Some("DESCRIBE_CONFIGS on the group"),
+        (Code::GroupAuthorizationFailed, "DescribeConfigs") => {
+            Some("DESCRIBE_CONFIGS on the group (ALTER_CONFIGS includes it)")
+        }
         (Code::GroupAuthorizationFailed, "IncrementalAlterConfigs") => Some("ALTER_CONFIGS on the group"),
         (Code::GroupAuthorizationFailed, _) => Some("DESCRIBE on the group (READ includes it)"),
         (Code::TransactionalIdAuthorizationFailed, "Produce" | "InitProducerId" | "AddPartitionsToTxn" | "EndTxn") => {

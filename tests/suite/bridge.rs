@@ -83,6 +83,13 @@ impl Flow {
         lines.iter().fold(self, |flow, line| flow.with(line))
     }
 
+    /// The same without the line of this key.
+    #[must_use]
+    pub(crate) fn without(mut self, key: &str) -> Self {
+        self.lines.retain(|line| line.split(" = ").next() != Some(key));
+        self
+    }
+
     /// The same in another share group.
     #[must_use]
     pub(crate) fn in_group(mut self, group: &str) -> Self {
@@ -99,9 +106,9 @@ impl Flow {
         self.with("flows.f.transaction.timeout.ms = 3000").with("flows.f.share.acquisition.lock.timeout.ms = 13001")
     }
 
-    /// The file, but for the status address.
-    pub(crate) fn file(&self) -> String {
-        self.lines.join("\n") + "\n"
+    /// The file without a status address.
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n", self.lines.join("\n"))
     }
 
     /// Starts one more worker.
@@ -111,7 +118,7 @@ impl Flow {
 
     /// The same with a status address that was chosen before.
     pub(crate) fn start_at(&self, address: SocketAddr) -> Worker {
-        let file = format!("bridge.status.address = \"{address}\"\n{}", self.file());
+        let file = format!("bridge.status.address = \"{address}\"\n{}", self.text());
         let process = process::Bridge::start(Path::new(env!("CARGO_BIN_EXE_sharebridge")), &file).unwrap();
         Worker { process, address }
     }
@@ -147,6 +154,11 @@ impl Worker {
             assert_eq!(status, 503);
             Some(line.to_owned())
         })
+    }
+
+    /// The body of `/metrics`; empty while nobody answers.
+    pub(crate) fn metrics(&self) -> String {
+        http_get(self.address, "/metrics").map_or_else(|_| String::new(), |(_, body)| body)
     }
 
     /// A metric without its prefix, summed over its labels; 0 while nobody answers.

@@ -15,7 +15,7 @@ fn run(arguments: &[&str]) -> Output {
 fn check(flow: &Flow) -> (Option<i32>, Vec<[String; 3]>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sharebridge.toml");
-    std::fs::write(&file, flow.file()).unwrap();
+    std::fs::write(&file, flow.text()).unwrap();
     let file = file.to_str().unwrap();
     println!("{}", String::from_utf8_lossy(&run(&["check", "--config", file]).stdout));
     let output = run(&["check", "--json", "--config", file]);

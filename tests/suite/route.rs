@@ -11,7 +11,7 @@ use cluster::{Cluster, Verification, pair, unique};
 use rdkafka::producer::{BaseRecord, Producer};
 use rdkafka::{ClientConfig, producer::BaseProducer};
 
-use crate::bridge::{DEADLINE, Flow, Worker, await_all, commands, eventually, mortal_pair, obey};
+use crate::bridge::{DEADLINE, Flow, Worker, arrived, await_all, commands, eventually, mortal_pair, obey};
 use crate::flow::{assert_copied, producer, segment, send};
 
 const RECORDS: u64 = 5_000;
@@ -165,7 +165,10 @@ fn what_a_pattern_captures_names_topics_and_those_that_would_meet_are_left_alone
         .start();
     await_all(&pair.target, &format!("eu.{name}"), RECORDS);
     for topic in &topics[1..] {
-        println!("{}", worker.await_trouble(&[&format!("topic {topic}: "), &format!("us.{name}"), "their records would mix"]));
+        println!(
+            "{}",
+            worker.await_trouble(&[&format!("topic {topic}: "), &format!("us.{name}"), "their records would mix"])
+        );
     }
     assert!(arrived(&pair.target, &format!("us.{name}")).is_none());
 }

@@ -3,5 +3,6 @@
 mod clusters;
 mod connect;
 mod flow;
+mod leak;
 mod least;
 mod tokens;

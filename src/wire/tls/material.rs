@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
+use p12_keystore::{KeyStore, Pkcs12Archive, Pkcs12ImportPolicy};
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -118,15 +118,11 @@ impl<'a> Materials<'a> {
         let certificates = match form {
             Form::Pem => certificates(key, bytes)?,
             Form::Pkcs12(password) => {
-                let store = open(key, bytes, password.as_ref())?;
-                let all = store.entries().flat_map(|(_, entry)| match entry {
-                    KeyStoreEntry::Certificate(certificate) => vec![certificate.as_der().to_vec()],
-                    KeyStoreEntry::PrivateKeyChain(chain) => {
-                        chain.certs().iter().map(|certificate| certificate.as_der().to_vec()).collect()
-                    }
-                    KeyStoreEntry::Secret(_) => vec![],
-                });
-                all.map(CertificateDer::from).collect()
+                // All of them: only keytool marks those that are trusted.
+                let archive =
+                    Pkcs12Archive::from_pkcs12(bytes, password.as_ref().map_or("", |password| password.as_str()));
+                let archive = archive.map_err(|cause| unopened(key, &cause))?;
+                archive.certs.iter().map(|held| CertificateDer::from(held.cert.as_der().to_vec())).collect()
             }
         };
         for certificate in certificates {
@@ -212,11 +208,13 @@ fn pkcs12(store: &Store) -> Result<Form, Fault> {
 
 fn open(key: &'static str, bytes: &[u8], password: Option<&Zeroizing<String>>) -> Result<KeyStore, Fault> {
     let password = password.map_or("", |password| password.as_str());
-    KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(|cause| {
-        let remedy = "give the password that it was written with, and write it anew if its encryption is of an older kind: openssl \
-                      pkcs12 -in FILE -legacy -nodes | openssl pkcs12 -export -out NEW";
-        Fault::new(key, &format_args!("no PKCS12 store that can be opened: {cause}"), remedy)
-    })
+    KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(|cause| unopened(key, &cause))
+}
+
+fn unopened(key: &'static str, cause: &dyn Display) -> Fault {
+    let remedy = "give the password that it was written with, and write it anew if its encryption is of an older kind: openssl pkcs12 -in \
+                  FILE -legacy -nodes | openssl pkcs12 -export -out NEW";
+    Fault::new(key, &format_args!("no PKCS12 store that can be opened: {cause}"), remedy)
 }
 
 fn certificates(key: &'static str, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {

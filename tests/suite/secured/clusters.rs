@@ -13,6 +13,8 @@ use crate::bridge::Flow;
 
 /// The user of all tests but those about rights.
 pub(super) const USER: &str = "bridge";
+/// The user of `verify` on the target.
+pub(super) const AUDITOR: &str = "auditor";
 /// The password of every user, for PLAIN and SCRAM.
 pub(super) const PASSWORD: &str = "correct-horse";
 /// What all topics, groups and flows of these tests begin with: rights are granted for it.
@@ -45,6 +47,7 @@ impl Secured {
             .with("listener.name.saslssl.scram-sha-512.connections.max.reauth.ms", SESSION_MS);
         let pair = Pair::start(source_spec, spec("secured-target", &target)).unwrap();
         grant_all(&pair);
+        grant_auditor(&pair.target);
         let folder = tempfile::tempdir().unwrap();
         let secured = Self { pair, source, target, authority, tokens: Tokens::start(), folder };
         secured.write("ca.pem", &secured.authority.pem());
@@ -131,6 +134,13 @@ fn grant_all(pair: &Pair) {
             });
         }
     });
+}
+
+/// What `verify` needs.
+fn grant_auditor(target: &Cluster) {
+    let topics = ["--topic", PREFIX, "--resource-pattern-type", "prefixed"];
+    let right = [&topics[..], &["--operation", "Read", "--operation", "DescribeConfigs"]].concat();
+    grant(target, &[format!("User:{AUDITOR}")], &right);
 }
 
 fn grant(cluster: &Cluster, users: &[String], right: &[&str]) {

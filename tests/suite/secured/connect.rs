@@ -32,203 +32,110 @@ fn ask(lines: &[String]) -> Result<(), String> {
     asked.map_err(|error| error.to_string())
 }
 
-fn lines(port: u16, protocol: &str, more: &[&str]) -> Vec<String> {
-    let mut lines = vec![
-        format!("bootstrap.servers = 'localhost:{port}'"),
-        format!("security.protocol = '{protocol}'"),
-        "request.timeout.ms = 5000".to_owned(),
-    ];
-    lines.extend(more.iter().map(|&line| line.to_owned()));
-    lines
+/// Lines of a table `[clusters.a]`; `DIR` in them is the folder with the files, `URL` the token endpoint.
+fn lines(secured: &Secured, (port, protocol): (u16, &str), more: &str) -> Vec<String> {
+    let folder = secured.folder.path().display().to_string();
+    let url = format!("http://127.0.0.1:{}/token", secured.tokens.port);
+    let more = more.replace("DIR", &folder).replace("URL", &url);
+    let to =
+        format!("bootstrap.servers = 'localhost:{port}'\nsecurity.protocol = '{protocol}'\nrequest.timeout.ms = 5000");
+    [to.as_str(), &more].iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
 }
 
-fn login(mechanism: &str, user: &str, password: &str) -> [String; 3] {
-    [
-        format!("sasl.mechanism = '{mechanism}'"),
-        format!("sasl.username = '{user}'"),
-        format!("sasl.password = '{password}'"),
-    ]
+fn login(mechanism: &str, user: &str, password: &str) -> String {
+    format!("sasl.mechanism = '{mechanism}'\nsasl.username = '{user}'\nsasl.password = '{password}'")
 }
 
-fn with(mut lines: Vec<String>, more: impl IntoIterator<Item = String>) -> Vec<String> {
-    lines.extend(more);
-    lines
-}
+/// The authority that signed the brokers' certificates.
+const CA: &str = "ssl.ca.location = 'DIR/ca.pem'\n";
 
-/// Everything that must work, with its name.
-fn ways_in(secured: &Secured) -> Vec<(&'static str, Vec<String>)> {
-    let doors = secured.source;
-    let path = |name: &str| secured.path(name).display().to_string();
-    let (ca, token_file) = (format!("ssl.ca.location = '{}'", path("ca.pem")), secured.write("token", &token()));
-    let sasl_ssl = || with(lines(doors.sasl_ssl, "SASL_SSL", &[&ca]), None);
-    let sasl = |more: [String; 3]| with(lines(doors.sasl, "SASL_PLAINTEXT", &[]), more);
-    let ssl = |more: &[String]| with(lines(doors.ssl, "SSL", &[&ca]), more.to_vec());
-    let bearer = |more: Vec<String>| with(with(sasl_ssl(), ["sasl.mechanism = 'OAUTHBEARER'".to_owned()]), more);
-    let url = format!("sasl.oauthbearer.token.endpoint.url = 'http://127.0.0.1:{}/token'", secured.tokens.port);
-    let inline = |name: &str| std::fs::read_to_string(secured.path(name)).unwrap();
-    let module = "org.apache.kafka.common.security.scram.ScramLoginModule";
+const BEARER: &str = "ssl.ca.location = 'DIR/ca.pem'\nsasl.mechanism = 'OAUTHBEARER'\n";
+
+fn sasl_ways(secured: &Secured) -> Vec<(&'static str, Vec<String>)> {
     secured.write("password", &format!("{PASSWORD}\n"));
+    secured.write("token", &token());
+    let over_tls = |more: String| lines(secured, (secured.source.sasl_ssl, "SASL_SSL"), &format!("{CA}{more}"));
+    let in_the_clear = |more: String| lines(secured, (secured.source.sasl, "SASL_PLAINTEXT"), &more);
+    let bearer = |more: String| {
+        over_tls(format!("sasl.mechanism = 'OAUTHBEARER'\nsasl.oauthbearer.token.endpoint.url = {more}"))
+    };
     vec![
-        ("PLAIN", with(sasl_ssl(), login("PLAIN", USER, PASSWORD))),
-        ("SCRAM 256", with(sasl_ssl(), login("SCRAM-SHA-256", USER, PASSWORD))),
-        ("SCRAM 512", with(sasl_ssl(), login("SCRAM-SHA-512", USER, &format!("${{file:{}}}", path("password"))))),
-        ("PLAIN without TLS", sasl(login("PLAIN", USER, PASSWORD))),
-        ("SCRAM without TLS", sasl(login("SCRAM-SHA-512", USER, PASSWORD))),
+        ("PLAIN", over_tls(login("PLAIN", USER, PASSWORD))),
+        ("SCRAM-SHA-256", over_tls(login("SCRAM-SHA-256", USER, PASSWORD))),
+        ("SCRAM-SHA-512, password in a file", over_tls(login("SCRAM-SHA-512", USER, "${file:DIR/password}"))),
+        ("PLAIN without TLS", in_the_clear(login("PLAIN", USER, PASSWORD))),
+        ("SCRAM without TLS", in_the_clear(login("SCRAM-SHA-512", USER, PASSWORD))),
         (
             "JAAS",
-            with(
-                sasl_ssl(),
-                [
-                    "sasl.mechanism = 'SCRAM-SHA-256'".to_owned(),
-                    format!(
-                        "sasl.jaas.config = '{module} required username=\"{USER}\" password=\"${{file:{}}}\";'",
-                        path("password")
-                    ),
-                ],
-            ),
+            over_tls(format!(
+                "sasl.mechanism = 'SCRAM-SHA-256'\nsasl.jaas.config = 'org.apache.kafka.common.security.scram.ScramLoginModule \
+                 required username=\"{USER}\" password=\"${{file:DIR/password}}\";'"
+            )),
         ),
-        ("token file", bearer(vec![format!("sasl.oauthbearer.token.endpoint.url = 'file:{}'", token_file.display())])),
+        ("token file", bearer("'file:DIR/token'".to_owned())),
         (
             "token endpoint",
-            bearer(vec![
-                url.clone(),
-                format!("sasl.oauthbearer.client.credentials.client.id = '{USER}'"),
-                format!("sasl.oauthbearer.client.credentials.client.secret = '{CLIENT_SECRET}'"),
-                "sasl.oauthbearer.scope = 'a b'".to_owned(),
-            ]),
+            bearer(format!(
+                "'URL'\nsasl.oauthbearer.client.credentials.client.id = '{USER}'\n\
+                 sasl.oauthbearer.client.credentials.client.secret = '{CLIENT_SECRET}'\nsasl.oauthbearer.scope = 'a b'"
+            )),
         ),
         (
             "token endpoint by JAAS",
-            bearer(vec![
-                url,
-                format!(
-                    "sasl.jaas.config = 'x.OAuthBearerLoginModule required clientId=\"{USER}\" clientSecret=\"{CLIENT_SECRET}\" scope=\"a b\";'"
-                ),
-            ]),
+            bearer(format!(
+                "'URL'\nsasl.jaas.config = 'x.OAuthBearerLoginModule required clientId=\"{USER}\" clientSecret=\"{CLIENT_SECRET}\" \
+                 scope=\"a b\";'"
+            )),
         ),
-        ("mTLS, one file", ssl(&[format!("ssl.keystore.location = '{}'", path("both.pem"))])),
+    ]
+}
+
+fn tls_ways(secured: &Secured) -> Vec<(&'static str, Vec<String>)> {
+    let text = |name: &str| std::fs::read_to_string(secured.path(name)).unwrap();
+    let mutual = |more: &str| lines(secured, (secured.source.ssl, "SSL"), &format!("{CA}{more}"));
+    let misnamed = |more: &str| {
+        let any_host = "ssl.endpoint.identification.algorithm = ''\nssl.truststore.type = 'PKCS12'\n\
+                        ssl.truststore.password = 'store-secret'\n";
+        lines(secured, (secured.source.misnamed, "SSL"), &format!("{any_host}{more}"))
+    };
+    let (chain, key) = (text("cert.pem"), text("key.pem"));
+    vec![
+        ("one file", mutual("ssl.keystore.location = 'DIR/both.pem'")),
         (
-            "mTLS, two files, locked key",
-            ssl(&[
-                format!("ssl.certificate.location = '{}'", path("cert.pem")),
-                format!("ssl.key.location = '{}'", path("locked.pem")),
-                "ssl.key.password = 'store-secret'".to_owned(),
-            ]),
-        ),
-        (
-            "mTLS, inline",
-            ssl(&[
-                format!("ssl.keystore.certificate.chain = '''\n{}'''", inline("cert.pem")),
-                format!("ssl.keystore.key = '''\n{}'''", inline("key.pem")),
-            ]),
-        ),
-        (
-            "mTLS, PKCS12 of openssl",
-            ssl(&[
-                "ssl.keystore.type = 'PKCS12'".to_owned(),
-                format!("ssl.keystore.location = '{}'", path("both.p12")),
-                "ssl.keystore.password = 'store-secret'".to_owned(),
-            ]),
-        ),
-        (
-            "truststore of keytool",
-            with(
-                lines(
-                    doors.misnamed,
-                    "SSL",
-                    &[
-                        "ssl.truststore.type = 'PKCS12'",
-                        "ssl.truststore.password = 'store-secret'",
-                        "ssl.endpoint.identification.algorithm = ''",
-                    ],
-                ),
-                [format!("ssl.truststore.location = '{}'", path("ca.p12"))],
+            "two files, the key encrypted",
+            mutual(
+                "ssl.certificate.location = 'DIR/cert.pem'\nssl.key.location = 'DIR/locked.pem'\nssl.key.password = 'store-secret'",
             ),
         ),
+        (
+            "inline",
+            mutual(&format!("ssl.keystore.certificate.chain = '''\n{chain}'''\nssl.keystore.key = '''\n{key}'''")),
+        ),
+        (
+            "PKCS12 of openssl",
+            mutual(
+                "ssl.keystore.type = 'PKCS12'\nssl.keystore.location = 'DIR/both.p12'\nssl.keystore.password = 'store-secret'",
+            ),
+        ),
+        ("truststore of keytool", misnamed("ssl.truststore.location = 'DIR/ca.p12'")),
+        ("truststore of openssl", misnamed("ssl.truststore.location = 'DIR/ca-openssl.p12'")),
     ]
 }
 
 #[test]
 fn every_way_in_is_open() {
     let secured = secured();
-    for (name, lines) in ways_in(&secured) {
+    for (name, lines) in sasl_ways(&secured).into_iter().chain(tls_ways(&secured)) {
         if let Err(error) = ask(&lines) {
             panic!("{name}: {error}");
         }
     }
 }
 
-#[test]
-fn every_closed_door_says_why() {
-    let secured = secured();
-    let doors = secured.source;
-    let path = |name: &str| secured.path(name).display().to_string();
-    let ca = format!("ssl.ca.location = '{}'", path("ca.pem"));
-    let other = cluster::Authority::new("other").unwrap();
-    let stranger = other.issue(USER, &[]).unwrap();
-    secured.write("other-ca.pem", &other.pem());
-    secured.write("stranger.pem", &format!("{}{}", stranger.chain, stranger.private_key));
-    let ssl = |port: u16, more: &[&str]| lines(port, "SSL", more);
-    let sasl = |more: [String; 3]| with(lines(doors.sasl_ssl, "SASL_SSL", &[&ca]), more);
-    let plain = secured.pair.source.bootstrap().rsplit_once(':').unwrap().1.parse().unwrap();
-    let stranger = format!("ssl.keystore.location = '{}'", path("stranger.pem"));
-    let jks = format!("ssl.truststore.location = '{}'", path("ca.jks"));
-    let other_ca = format!("ssl.truststore.location = '{}'", path("other-ca.pem"));
-    let bearer = |more: &[&str]| {
-        with(
-            lines(doors.sasl_ssl, "SASL_SSL", &[&ca, "sasl.mechanism = 'OAUTHBEARER'"]),
-            more.iter().map(|&line| line.to_owned()),
-        )
-    };
-    let url = format!("sasl.oauthbearer.token.endpoint.url = 'http://127.0.0.1:{}/token'", secured.tokens.port);
-    secured.write("bad-token", "e30.e30.e30");
-    let bad_token = format!("sasl.oauthbearer.token.endpoint.url = 'file:{}'", path("bad-token"));
-    let cases: Vec<(&str, Vec<String>, &[&str])> = vec![
-        (
-            "wrong password",
-            sasl(login("SCRAM-SHA-512", USER, "wrong-horse")),
-            &["SCRAM-SHA-512", USER, "sasl.password"],
-        ),
-        (
-            "unknown user",
-            sasl(login("SCRAM-SHA-256", "nobody", PASSWORD)),
-            &["SCRAM-SHA-256", "nobody", "sasl.username"],
-        ),
-        (
-            "wrong PLAIN password",
-            sasl(login("PLAIN", USER, "wrong-horse")),
-            &["PLAIN", USER, "Invalid username or password"],
-        ),
-        ("a bad token", bearer(&[&bad_token]), &["OAUTHBEARER", "the broker's log"]),
-        (
-            "a wrong client secret",
-            bearer(&[
-                &url,
-                "sasl.oauthbearer.client.id = 'bridge'",
-                "sasl.oauthbearer.client.secret = 'wrong-horse'",
-                "sasl.oauthbearer.scope = 'a b'",
-            ]),
-            &["OAUTHBEARER", "401", "invalid_client who are you", "token.endpoint.url"],
-        ),
-        ("an untrusted authority", ssl(doors.ssl, &[&other_ca]), &["signed by nobody", "ssl.truststore.location"]),
-        ("another host", ssl(doors.misnamed, &[&ca]), &["broker.example", "ssl.endpoint.identification.algorithm"]),
-        ("an expired certificate", ssl(doors.expired, &[&ca]), &["has expired", "renew"]),
-        ("no client certificate", ssl(doors.ssl, &[&ca]), &["refuses the connection", "ssl.keystore.location"]),
-        (
-            "a stranger's certificate",
-            ssl(doors.ssl, &[&ca, &stranger]),
-            &["refuses the connection", "ssl.keystore.location"],
-        ),
-        (
-            "TLS at a plain listener",
-            ssl(plain, &[&ca]),
-            &["no TLS connection", "listener without TLS", "security.protocol"],
-        ),
-        ("plain at a TLS listener", lines(doors.ssl, "PLAINTEXT", &[]), &["set security.protocol to SSL"]),
-        ("plain at a SASL listener", lines(doors.sasl, "PLAINTEXT", &[]), &["ask for SASL"]),
-        ("TLS alone at a SASL_SSL listener", ssl(doors.sasl_ssl, &[&ca]), &["ask for SASL"]),
-        ("a Java store", ssl(doors.ssl, &[&jks]), &["JKS", "keytool -importkeystore"]),
-    ];
+/// Name, lines, and what the error must say beside the cluster and the address.
+type Closed = (&'static str, Vec<String>, &'static [&'static str]);
+
+fn assert_closed(cases: Vec<Closed>) {
     for (name, lines, words) in cases {
         let error = ask(&lines).expect_err(name);
         println!("{name}: {error}");
@@ -239,4 +146,55 @@ fn every_closed_door_says_why() {
             assert!(!error.contains(secret), "{name}: {error}");
         }
     }
+}
+
+#[test]
+fn wrong_credentials_are_named() {
+    let secured = secured();
+    secured.write("bad-token", "e30.e30.e30");
+    let sasl = |more: String| lines(&secured, (secured.source.sasl_ssl, "SASL_SSL"), &format!("{CA}{more}"));
+    let bearer = |more: &str| lines(&secured, (secured.source.sasl_ssl, "SASL_SSL"), &format!("{BEARER}{more}"));
+    let wrong_secret = "sasl.oauthbearer.token.endpoint.url = 'URL'\nsasl.oauthbearer.scope = 'a b'\n\
+                        sasl.oauthbearer.client.id = 'bridge'\nsasl.oauthbearer.client.secret = 'wrong-horse'";
+    assert_closed(vec![
+        ("password", sasl(login("SCRAM-SHA-512", USER, "wrong-horse")), &["SCRAM-SHA-512", USER, "sasl.password"]),
+        ("user", sasl(login("SCRAM-SHA-256", "nobody", PASSWORD)), &["SCRAM-SHA-256", "nobody", "sasl.username"]),
+        ("PLAIN", sasl(login("PLAIN", USER, "wrong-horse")), &["PLAIN", USER, "Invalid username or password"]),
+        (
+            "token",
+            bearer("sasl.oauthbearer.token.endpoint.url = 'file:DIR/bad-token'"),
+            &["OAUTHBEARER", "the broker's log"],
+        ),
+        ("client secret", bearer(wrong_secret), &["OAUTHBEARER", "401", "invalid_client who are you", "endpoint.url"]),
+    ]);
+}
+
+#[test]
+fn every_closed_door_says_why() {
+    let secured = secured();
+    let doors = secured.source;
+    let other = cluster::Authority::new("other").unwrap();
+    let stranger = other.issue(USER, &[]).unwrap();
+    secured.write("other-ca.pem", &other.pem());
+    secured.write("stranger.pem", &format!("{}{}", stranger.chain, stranger.private_key));
+    let ssl = |port: u16, more: &str| lines(&secured, (port, "SSL"), more);
+    let plain = |port: u16| lines(&secured, (port, "PLAINTEXT"), "");
+    let plain_port = secured.pair.source.bootstrap().rsplit_once(':').unwrap().1.parse().unwrap();
+    let stranger = format!("{CA}ssl.keystore.location = 'DIR/stranger.pem'");
+    assert_closed(vec![
+        (
+            "another authority",
+            ssl(doors.ssl, "ssl.truststore.location = 'DIR/other-ca.pem'"),
+            &["signed by nobody", "ssl.truststore.location"],
+        ),
+        ("another host", ssl(doors.misnamed, CA), &["broker.example", "ssl.endpoint.identification.algorithm"]),
+        ("expired", ssl(doors.expired, CA), &["has expired", "renew"]),
+        ("no client certificate", ssl(doors.ssl, CA), &["refuses the connection", "ssl.keystore.location"]),
+        ("a stranger's", ssl(doors.ssl, &stranger), &["refuses the connection", "ssl.keystore.location"]),
+        ("TLS at a plain listener", ssl(plain_port, CA), &["listener without TLS", "security.protocol"]),
+        ("plain at a TLS listener", plain(doors.ssl), &["set security.protocol to SSL"]),
+        ("plain at a SASL listener", plain(doors.sasl), &["ask for SASL"]),
+        ("TLS alone at a SASL_SSL listener", ssl(doors.sasl_ssl, CA), &["ask for SASL"]),
+        ("a Java store", ssl(doors.ssl, "ssl.truststore.location = 'DIR/ca.jks'"), &["JKS", "keytool -importkeystore"]),
+    ]);
 }

@@ -27,7 +27,7 @@ pub(super) const RIGHTS: [Right; 7] = [
     right(Side::Source, "--topic", "Read", "READ on"),
     right(Side::Source, "--topic", "DescribeConfigs", "DESCRIBE_CONFIGS on the topic"),
     right(Side::Source, "--group", "Read", "READ"),
-    right(Side::Source, "--group", "AlterConfigs", "ALTER_CONFIGS on the group"),
+    right(Side::Source, "--group", "AlterConfigs", "ALTER_CONFIGS"),
     right(Side::Target, "--topic", "Write", "WRITE on"),
     right(Side::Target, "--topic", "Create", "CREATE on the topic"),
     right(Side::Target, "--transactional-id", "Write", "WRITE"),

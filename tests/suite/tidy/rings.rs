@@ -25,6 +25,8 @@ const RINGS: [(&str, &[&str]); 18] = [
         "cli",
         &[
             "error",
+            "health",
+            "metrics",
             "limits",
             "batch",
             "route",
