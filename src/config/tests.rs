@@ -91,9 +91,7 @@ fn defaults_fill_what_the_file_leaves_out() {
     assert_eq!(config, expected);
 }
 
-#[test]
-fn every_key_is_heard() {
-    let text = "\
+const EVERY_KEY: &str = "\
 [bridge]
 status.address = '[::1]:1'
 drain.timeout.ms = '5'
@@ -135,7 +133,10 @@ sink.partition.mapping = 'key'
 compression.type = 'zstd'
 sink.hop.header.enable = true
 ";
-    let config = parse(text).expect("the file is good");
+
+#[test]
+fn every_key_of_the_bridge_and_of_clusters_is_heard() {
+    let config = parse(EVERY_KEY).expect("the file is good");
     assert_eq!(
         config.bridge,
         BridgeConfig {
@@ -145,6 +146,17 @@ sink.hop.header.enable = true
             log_format: LogFormat::Json,
         }
     );
+    let source = &config.flows[0].source;
+    assert_eq!(source.bootstrap, ["[::1]:9092", "a_2.example:1"]);
+    assert_eq!(source.client_id, "me");
+    assert_eq!(source.request_timeout, Duration::from_secs(1));
+    assert_eq!(source.reconnect_backoff, Duration::from_millis(16));
+    assert_eq!(source.reconnect_backoff_max, Duration::from_millis(16));
+}
+
+#[test]
+fn every_key_of_a_flow_is_heard() {
+    let config = parse(EVERY_KEY).expect("the file is good");
     let flow = &config.flows[0];
     assert_eq!(flow.name, "eu.orders");
     assert_eq!(flow.topics.to_string(), "7, t, u.v_w-x, /x.*/, /y/ without /xx/");
@@ -160,11 +172,6 @@ sink.hop.header.enable = true
     );
     assert!(flow.target_topics.copied().all(|(name, _)| name != "retention.ms"));
     assert!(flow.allow_unordered_compacted);
-    assert_eq!(flow.source.bootstrap, ["[::1]:9092", "a_2.example:1"]);
-    assert_eq!(flow.source.client_id, "me");
-    assert_eq!(flow.source.request_timeout, Duration::from_secs(1));
-    assert_eq!(flow.source.reconnect_backoff, Duration::from_millis(16));
-    assert_eq!(flow.source.reconnect_backoff_max, Duration::from_millis(16));
     assert_eq!(
         flow.group,
         GroupConfig {
