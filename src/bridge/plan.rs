@@ -239,3 +239,98 @@ fn size(bytes: Option<u64>) -> String {
         None => "of unknown size (DESCRIBE on the cluster would tell)".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::metrics::registry;
+    use uuid::Uuid;
+
+    fn flow(more: &str) -> Flow {
+        let text = format!(
+            "[clusters.a]\nbootstrap.servers = 'a:1'\n[clusters.b]\nbootstrap.servers = 'b:1'\n[flows.f]\nsource.cluster = 'a'\n\
+             sink.cluster = 'b'\ntopics.names = ['t']\n{more}"
+        );
+        let config = Config::parse(std::path::Path::new("f.toml"), &text).expect("the file is good");
+        Flow::all(config.flows, &mut registry()).remove(0)
+    }
+
+    /// A log from 100 to 200 of 5,000 bytes, and what the group has done of it.
+    fn logs(progress: &[(Option<i64>, Option<u64>)], start: Option<i64>) -> Logs {
+        let at = ("t".to_owned(), 0);
+        let progress = progress.iter().map(|(start_offset, lag)| {
+            let (topic, topic_id) = (at.0.clone(), Uuid::nil());
+            ShareProgress { topic, topic_id, partition: 0, start_offset: *start_offset, lag: *lag }
+        });
+        Logs {
+            progress: progress.collect(),
+            earliest: [(at.clone(), 100)].into(),
+            end: [(at.clone(), 200)].into(),
+            start: start.map(|offset| (at.clone(), offset)).into_iter().collect(),
+            bytes: Some([(at, 5_000)].into()),
+        }
+    }
+
+    fn counted(more: &str, logs: &Logs) -> (u64, Option<u64>) {
+        let topic = TopicInfo { name: "t".to_owned(), id: Uuid::nil(), leaders: vec![None], leader_epochs: vec![0] };
+        let counted = count(&flow(more), &Copied { topic, target: "u".to_owned(), settings: None }, logs);
+        (counted.offsets, counted.bytes)
+    }
+
+    #[test]
+    fn a_group_that_has_begun_has_its_lag_left_and_a_new_one_what_lies_behind_its_start() {
+        let latest = "share.auto.offset.reset = 'latest'";
+        assert_eq!(counted("", &logs(&[], None)), (100, Some(5_000)));
+        assert_eq!(counted(latest, &logs(&[], None)), (0, Some(0)));
+        assert_eq!(counted("", &logs(&[], Some(150))), (50, Some(2_500)));
+        assert_eq!(counted("", &logs(&[], Some(50))), (100, Some(5_000)), "its log begins later");
+        assert_eq!(counted(latest, &logs(&[(Some(120), Some(20))], None)), (20, Some(1_000)));
+        assert_eq!(counted("", &logs(&[(Some(180), None)], None)), (20, Some(1_000)));
+        assert_eq!(counted("", &logs(&[(None, None)], None)), (100, Some(5_000)), "known and never read");
+        assert_eq!(counted("", &Logs { bytes: None, ..logs(&[], None) }), (100, None));
+    }
+
+    #[test]
+    fn the_longest_partition_or_a_limit_takes_the_time() {
+        let topic = |offsets, longest| TopicPlan {
+            source: "t".to_owned(),
+            target: "t".to_owned(),
+            partitions: 2,
+            offsets,
+            bytes: Some(10 * offsets),
+            longest,
+        };
+        let seconds =
+            |more: &str, topics: &[TopicPlan]| at_least(&flow(more), topics, 100.0).map(|time| time.as_secs());
+        assert_eq!(seconds("", &[topic(3_000, 2_000), topic(500, 500)]), Some(20));
+        assert_eq!(seconds("limit.records.per.second = 50", &[topic(3_000, 2_000)]), Some(60));
+        assert_eq!(seconds("limit.bytes.per.second = 300", &[topic(3_000, 2_000)]), Some(100));
+        assert_eq!(seconds("", &[topic(0, 0)]), None);
+    }
+
+    #[test]
+    fn each_kind_of_line_is_told() {
+        let plan = Plan {
+            source: vec!["share group g: set x to 1, from 2".to_owned()],
+            target: vec!["create topic u".to_owned()],
+            left: vec!["topic u: y is 1, at the source 2".to_owned()],
+            topics: vec![TopicPlan {
+                source: "t".to_owned(),
+                target: "u".to_owned(),
+                partitions: 3,
+                offsets: 7,
+                bytes: None,
+                longest: 7,
+            }],
+            skipped: [("t-tmp".to_owned(), Skip::Excluded)].into(),
+            waiting: vec![("v".to_owned(), "it is not there".to_owned())],
+            at_least: Some(Duration::from_secs(90)),
+        };
+        let shown = plan.to_string();
+        let heads: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(heads, ["source", "target", "left", "copy", "waits", "not", "in"]);
+        assert!(shown.contains("t to u: partitions: 3, 7 records, of unknown size"), "{shown}");
+        assert!(shown.ends_with("in 90 s at the soonest"), "{shown}");
+    }
+}

@@ -2,13 +2,57 @@
 
 use std::process::{Command, Output};
 
+use cluster::load::{Load, produce};
 use cluster::{pair, unique};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::bridge::{Flow, arrived, eventually};
+use crate::bridge::{Flow, arrived, await_all, eventually};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sharebridge")).args(arguments).output().unwrap()
+}
+
+/// What `plan` says of a flow.
+fn plan(flow: &Flow) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sharebridge.toml");
+    std::fs::write(&file, flow.text()).unwrap();
+    let file = file.to_str().unwrap();
+    println!("{}", String::from_utf8_lossy(&run(&["plan", "--config", file]).stdout));
+    let output = run(&["plan", "--json", "--config", file]);
+    assert_eq!(output.status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["flows"][0].clone()
+}
+
+#[test]
+fn a_plan_tells_what_comes_true() {
+    let pair = pair();
+    let name = unique("planned");
+    let [topic, tmp] = ["a", "tmp"].map(|end| format!("{name}-{end}"));
+    for topic in [&topic, &tmp] {
+        pair.source.create_topic(topic, 2, &[]).unwrap();
+    }
+    produce(pair.source.bootstrap(), &topic, &Load::of(2_000)).unwrap();
+    let flow = Flow::new(pair, &[])
+        .with(&format!("flows.f.topics.regex = [\"{name}-.*\"]"))
+        .with("flows.f.topics.exclude = [\".*-tmp\"]")
+        .with("flows.f.sink.topic.name = \"${topic}-copy\"");
+    let planned = plan(&flow);
+    let told = &planned["topics"][0];
+    assert_eq!((&told["source_topic"], &told["records"]), (&json!(topic), &json!(2_000)));
+    assert!(told["bytes"].as_u64().unwrap() > 0 && planned["seconds_at_least"].as_f64().unwrap() > 0.0);
+    assert_eq!(planned["skipped"][0]["topic"], json!(tmp));
+    let creates = |plan: &Value| plan["target_changes"].to_string().contains(&format!("create topic {topic}-copy"));
+    assert!(creates(&planned) && !planned["source_changes"].as_array().unwrap().is_empty());
+    assert!(creates(&plan(&flow)), "nothing was done");
+
+    let worker = flow.start();
+    await_all(&pair.target, &format!("{topic}-copy"), 2_000);
+    worker.await_ready();
+    let done = eventually("nothing is left", || Some(plan(&flow)).filter(|plan| plan["topics"][0]["records"] == 0));
+    assert_eq!((&done["source_changes"], &done["target_changes"]), (&json!([]), &json!([])));
+    assert_eq!(done["seconds_at_least"], Value::Null);
 }
 
 /// What `check` says of a flow: exit code, and subject, verdict and words of each finding.
