@@ -1,5 +1,5 @@
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
@@ -139,6 +139,11 @@ impl Cluster {
     /// `host:port` of every broker, joined by commas.
     pub fn bootstrap(&self) -> &str {
         &self.bootstrap
+    }
+
+    /// Where its files are, and others may be that are to end with it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The brokers; node.id is the position plus 1.

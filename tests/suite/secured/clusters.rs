@@ -5,7 +5,6 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cluster::{Authority, Certificate, Cluster, Doors, Guest, Pair, Spec, unique};
-use tempfile::TempDir;
 
 use super::least::{RIGHTS, Side};
 use super::tokens::Tokens;
@@ -28,7 +27,6 @@ pub(super) struct Secured {
     pub(super) target: Doors,
     pub(super) authority: Authority,
     pub(super) tokens: Tokens,
-    pub(super) folder: TempDir,
 }
 
 /// The user that lacks the right with this number.
@@ -48,12 +46,16 @@ impl Secured {
         let pair = Pair::start(source_spec, spec("secured-target", &target)).unwrap();
         grant_all(&pair);
         grant_auditor(&pair.target);
-        let folder = tempfile::tempdir().unwrap();
-        let secured = Self { pair, source, target, authority, tokens: Tokens::start(), folder };
+        let secured = Self { pair, source, target, authority, tokens: Tokens::start() };
         secured.write("ca.pem", &secured.authority.pem());
         secured.identity(&secured.authority.issue(USER, &[]).unwrap());
         stores(&secured);
         secured
+    }
+
+    /// Where the files of clients are; it ends with the clusters.
+    pub(super) fn folder(&self) -> &Path {
+        self.pair.source.folder()
     }
 
     /// Writes a file that clients may name.
@@ -64,7 +66,7 @@ impl Secured {
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder().join(name)
     }
 
     /// Writes a certificate as `cert.pem`, `key.pem` and both together as `both.pem`.
@@ -151,7 +153,7 @@ fn grant(cluster: &Cluster, users: &[String], right: &[&str]) {
 
 /// Stores as other programs write them.
 fn stores(secured: &Secured) {
-    let folder = secured.folder.path();
+    let folder = secured.folder();
     let pass = "pass:store-secret";
     let export = ["pkcs12", "-export", "-in", "both.pem", "-out", "both.p12", "-passout", pass];
     run("openssl", folder, &export);
@@ -160,7 +162,17 @@ fn stores(secured: &Secured) {
         folder,
         &["pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", "key.pem", "-out", "locked.pem", "-passout", pass],
     );
-    let import = ["-importcert", "-noprompt", "-alias", "ca", "-file", "ca.pem", "-storepass", "store-secret"];
+    let import = [
+        "-J-XX:-UsePerfData",
+        "-importcert",
+        "-noprompt",
+        "-alias",
+        "ca",
+        "-file",
+        "ca.pem",
+        "-storepass",
+        "store-secret",
+    ];
     run("keytool", folder, &[&import[..], &["-keystore", "ca.p12", "-storetype", "PKCS12"]].concat());
     run("keytool", folder, &[&import[..], &["-keystore", "ca.jks", "-storetype", "JKS"]].concat());
     run(

@@ -34,7 +34,7 @@ fn ask(lines: &[String]) -> Result<(), String> {
 
 /// Lines of a table `[clusters.a]`; `DIR` in them is the folder with the files, `URL` the token endpoint.
 fn lines(secured: &Secured, (port, protocol): (u16, &str), more: &str) -> Vec<String> {
-    let folder = secured.folder.path().display().to_string();
+    let folder = secured.folder().display().to_string();
     let url = format!("http://127.0.0.1:{}/token", secured.tokens.port);
     let more = more.replace("DIR", &folder).replace("URL", &url);
     let to =
