@@ -15,7 +15,7 @@ use crate::health::Health;
 use crate::metrics::FlowMetrics;
 use crate::source::share::group::{self, GroupError};
 use crate::source::share::start::{Offsets, Placement};
-use crate::wire::admin::{Resource, describe_configs, share_progress};
+use crate::wire::admin::{Configs, Resource, describe_configs, share_progress};
 use crate::wire::client::TopicInfo;
 use crate::wire::log::{Moment, list_offsets, sizes};
 use crate::wire::probe::distance;
@@ -118,7 +118,7 @@ async fn look(client: &mut Client, flow: &Flow, topics: &[TopicInfo]) -> Result<
     Ok(Logs { earliest, end, start, progress, bytes })
 }
 
-fn on_source(flow: &Flow, configs: &crate::wire::admin::Configs, logs: &Logs) -> Vec<String> {
+fn on_source(flow: &Flow, configs: &Configs, logs: &Logs) -> Vec<String> {
     let differing = group::differing(&group::wanted(&flow.group), configs);
     let mut lines: Vec<String> = differing
         .iter()
