@@ -110,7 +110,10 @@ fn the_examples_are_good() {
     let folder = fs::read_dir(path("config/examples")).expect("the repository has examples");
     for file in folder {
         let file = file.expect("the folder is readable").path();
-        if let Err(errors) = Config::load(&file) {
+        // Secrets stand elsewhere, where a test has none.
+        let text =
+            fs::read_to_string(&file).expect("the example is readable").replace("${env:PRIMARY_PASSWORD}", "secret");
+        if let Err(errors) = Config::parse(&file, &text) {
             panic!("{errors}");
         }
     }

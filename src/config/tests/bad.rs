@@ -86,7 +86,6 @@ const LINES: &[&str] = &[
     "[clusters.c]\nbootstrap.servers = 'c1:9092'\nsecurity.protocol = 'SSL'\nssl.truststore.type = 'JKS'\nssl.truststore.location = '/a.jks'",
     "[clusters.c]\nbootstrap.servers = 'c1:9092'\nsecurity.protocol = 'SSL'\nssl.keystore.certificate.chain = 'x'",
     "[clusters.c]\nbootstrap.servers = 'c1:9092'\nclient.id = '${env:SHAREBRIDGE_NOT_SET}'",
-    "[clusters.c]\nbootstrap.servers = 'c1:9092'\nclient.id = '${vault:x}'",
 ];
 
 /// Whole files.
@@ -119,7 +118,7 @@ fn all_that_is_said() {
 
 /// Whether a message begins with a place, and asks for something to be done.
 fn is_useful(line: &str) -> bool {
-    const REMEDIES: [&str; 16] = [
+    const REMEDIES: [&str; 17] = [
         "give",
         "remove",
         "did you mean",
@@ -136,6 +135,7 @@ fn is_useful(line: &str) -> bool {
         "choose",
         "quotes",
         "make",
+        "leave",
     ];
     line.starts_with("f.toml:") && REMEDIES.iter().any(|word| line.contains(word))
 }

@@ -46,4 +46,4 @@ pub use ports::free_port;
 pub use proxy::{Proxy, Way};
 pub use secured::{Authority, Certificate, Doors, Guest};
 pub use verification::Verification;
-pub use worker::{Flow, Worker, built_beside};
+pub use worker::{Flow, Settings, Worker, built_beside};

@@ -17,45 +17,54 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 /// How long an orderly end may take; a worker drains for at most 25 s unless told otherwise.
 const END_DEADLINE: Duration = Duration::from_secs(40);
 
+/// Keys of the configuration with their values, in TOML.
+pub type Settings = Vec<(String, String)>;
+
 /// One flow, from the source of a pair to its target.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Flow {
     /// Its topics, which exist on the source.
     pub topics: Vec<String>,
     /// The share group; workers of one group share the work.
     pub group: String,
-    /// More keys of the flow with their values, in TOML.
-    pub settings: Vec<(String, String)>,
+    /// More keys of the flow.
+    pub settings: Settings,
+    /// The keys of both clusters where they are not reached by their plain listeners.
+    pub ends: Option<[Settings; 2]>,
 }
 
 impl Flow {
     /// The configuration of a worker that copies it.
     fn config(&self, pair: &Pair, status: SocketAddr) -> String {
-        let mut text = format!(
+        let lines = |settings: &Settings| {
+            settings.iter().fold(String::new(), |mut text, (key, value)| {
+                writeln!(text, "{key} = {value}").expect("a String takes all");
+                text
+            })
+        };
+        let plain = |bootstrap: &str| vec![("bootstrap.servers".to_owned(), format!("{bootstrap:?}"))];
+        let [source, target] =
+            self.ends.clone().unwrap_or_else(|| [plain(pair.source.bootstrap()), plain(pair.target.bootstrap())]);
+        format!(
             "[bridge]
 status.address = \"{status}\"
 
 [clusters.source]
-bootstrap.servers = \"{}\"
-
+{}
 [clusters.target]
-bootstrap.servers = \"{}\"
-
+{}
 [flows.copy]
 source.cluster = \"source\"
 sink.cluster = \"target\"
 topics.names = {:?}
 share.group.id = {:?}
-",
-            pair.source.bootstrap(),
-            pair.target.bootstrap(),
+{}",
+            lines(&source),
+            lines(&target),
             self.topics,
             self.group,
-        );
-        for (key, value) in &self.settings {
-            writeln!(text, "{key} = {value}").expect("a String takes all");
-        }
-        text
+            lines(&self.settings),
+        )
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::Command;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster::load::{Load, produce};
+use cluster::{free_port, http_get};
 
 use super::clusters::{AUDITOR, PASSWORD, USER, secured, topic};
 use super::tokens::CLIENT_SECRET;
@@ -84,4 +85,51 @@ fn c23_no_output_shows_a_secret() {
         let log = worker.process.log();
         assert_clean("the log", &log, &secrets);
     }
+}
+
+#[test]
+fn c23_secrets_of_the_environment_and_of_credentials_appear_nowhere() {
+    let secured = secured();
+    let topic = topic(&secured, "leak");
+    let secrets: Vec<String> = [PASSWORD, "store-secret"].into_iter().flat_map(forms).collect();
+    secured.write("truststore-password", "store-secret");
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let flow = secured
+        .flow(&topic)
+        .with("bridge.log.level = \"trace\"")
+        .with(&format!("bridge.status.address = \"{address}\""))
+        .with("clusters.primary.sasl.password = \"${env:PLANTED}\"")
+        .with(&format!("clusters.primary.ssl.truststore.location = {:?}", secured.path("ca.p12")))
+        .with("clusters.primary.ssl.truststore.type = \"PKCS12\"")
+        .with("clusters.primary.ssl.truststore.password = \"${credentials:truststore-password}\"");
+    let (file, log) = (secured.write("elsewhere.toml", &flow.text()), secured.path("elsewhere.log"));
+    let verb = |verb: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sharebridge"));
+        command.args([verb, "--config"]).arg(&file).env("CREDENTIALS_DIRECTORY", secured.folder());
+        command
+    };
+    let refused = verb("validate").env_remove("PLANTED").output().unwrap();
+    assert_eq!(refused.status.code(), Some(78));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("sasl.password") && said.contains("PLANTED"), "{said}");
+    assert_clean("validate", &said, &secrets);
+    for name in ["validate", "check", "plan"] {
+        let output = verb(name).env("PLANTED", PASSWORD).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{name}: {said}");
+        assert_clean(name, &said, &secrets);
+    }
+
+    let output = std::fs::File::create(&log).unwrap();
+    let mut run = verb("run");
+    run.env("PLANTED", PASSWORD).stdout(output.try_clone().unwrap()).stderr(output);
+    let mut worker = run.spawn().unwrap();
+    produce(secured.pair.source.bootstrap(), &topic, &Load::of(1_000)).unwrap();
+    await_all(&secured.pair.target, &topic, 1_000);
+    let address = address.parse().unwrap();
+    let pages = ["/ready", "/metrics", "/status"].map(|page| http_get(address, page).unwrap().1);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    pages.iter().for_each(|page| assert_clean("a page", page, &secrets));
+    assert_clean("the log", &std::fs::read_to_string(&log).unwrap(), &secrets);
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use cluster::{Flow, Pair, Verification, Worker, unique};
+use cluster::{Flow, Pair, Settings, Verification, Worker, unique};
 
 use crate::work::Work;
 
@@ -38,15 +38,16 @@ struct Look {
 }
 
 /// Copies the topic of `work` through a new share group to a target that lacks it, and deletes the copy after `look_at` has seen it.
+/// `ends`: how both clusters are reached, where that is not by their plain listeners.
 ///
 /// The clock runs from the first acquired record to the last acknowledged one. Returns the cost, and what `look_at` has found.
 /// Errors: the copy took too long, or those of `look_at`.
 pub(crate) fn copy<T>(
-    (binary, pair): (&Path, &Pair),
+    (binary, pair, ends): (&Path, &Pair, Option<[Settings; 2]>),
     work: &Work,
     look_at: impl FnOnce(&Worker) -> anyhow::Result<T>,
 ) -> anyhow::Result<(Cost, T)> {
-    let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new() };
+    let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new(), ends };
     let mut worker = Worker::start(binary, pair, &flow)?;
     worker.wait_for("/live")?;
     let (begin, end) = watch(&worker, work.load.records)?;

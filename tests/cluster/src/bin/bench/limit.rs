@@ -37,7 +37,7 @@ pub(crate) fn measure(binary: &Path, pair: &Pair, bytes: u64) -> anyhow::Result<
     };
     produce(pair.source.bootstrap(), topic, &load)?;
     let settings = vec![("limit.bytes.per.second".to_owned(), bytes.to_string())];
-    let flow = Flow { topics: vec![topic.to_owned()], group: unique("bench"), settings };
+    let flow = Flow { topics: vec![topic.to_owned()], group: unique("bench"), settings, ends: None };
     let mut worker = Worker::start(binary, pair, &flow)?;
     worker.wait_for("/live")?;
     while sent(&worker)? == 0 {

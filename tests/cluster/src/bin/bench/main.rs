@@ -5,6 +5,7 @@ mod copy;
 mod limit;
 mod mirror;
 mod table;
+mod tls;
 mod work;
 
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ struct Options {
     /// Only look whether limit.bytes.per.second of so many bytes holds over a minute
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(10_000..=20_000_000))]
     limit: Option<u64>,
+    /// Only compare copies over TLS, with client certificates on both sides, with plain ones
+    #[arg(long, conflicts_with_all = ["limit", "mirrormaker"])]
+    tls: bool,
 }
 
 /// A work, copied once by each program.
@@ -74,6 +78,9 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options) -> anyhow::Result<()> {
     let binary = built_beside()?;
+    if options.tls {
+        return tls::measure(&binary, options.runs, options.records_factor);
+    }
     eprintln!("bench: starting two Kafka clusters");
     let spec = |name| Spec { jvm: BROKER, ..Spec::named(name) };
     let pair = Pair::start(spec("bench-source"), spec("bench-target"))?;
@@ -110,12 +117,12 @@ impl Bench {
 
     /// A copy whose result nobody looks at: only measured copies are verified.
     fn warm_up(&self, work: &Work) -> anyhow::Result<()> {
-        copy((&self.binary, &self.pair), work, |_| Ok(()))?;
+        copy((&self.binary, &self.pair, None), work, |_| Ok(()))?;
         Ok(())
     }
 
     fn run(&self, work: &Work) -> anyhow::Result<Run> {
-        let (copy, verify) = copy((&self.binary, &self.pair), work, |worker| verify(&self.binary, worker, work))?;
+        let (copy, verify) = copy((&self.binary, &self.pair, None), work, |worker| verify(&self.binary, worker, work))?;
         eprintln!("bench: {}: {:.2} s", work.name, copy.wall.as_secs_f64());
         let mirror = self.has_mirror.then(|| mirror(&self.pair, work)).transpose()?;
         if let Some(mirror) = &mirror {

@@ -45,6 +45,7 @@ impl<'a> Crew<'a> {
             ]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .to_vec(),
+            ends: None,
         };
         let [mut stays, mut second] =
             [Member::start('A', (binary, pair, &flow))?, Member::start('B', (binary, pair, &flow))?];
