@@ -24,6 +24,13 @@ pub struct CarveLabels {
     pub reason: String,
 }
 
+/// Label of a metric about records that were acquired and are ours no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LossLabels {
+    /// Why: expired, refused or connection.
+    pub cause: String,
+}
+
 /// Label of a metric about topics that a pattern matches and that are not copied.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SkipLabels {
@@ -65,6 +72,7 @@ metrics_of! { FlowMetrics, "flow", "flow";
     aborts: Counter, "transaction_abort", "Transactions aborted on the target";
     fenced: Counter, "transaction_fence", "Transactions of this process that somebody else has ended";
     decided: Counter, "transaction_decide", "Transactions of dead workers that were aborted for them";
+    locks_lost: Family<LossLabels, Counter>, "lock_lost", "Offsets whose acquisition lock ended before they were finished: they are delivered again";
     renewals: Counter, "lock_renewal", "Offsets whose acquisition lock was renewed";
     held: Gauge<i64, AtomicI64>, "held_records", "Records held for a topic partition in trouble";
     held_bytes: Gauge<i64, AtomicI64>, "memory_bytes", "Bytes of record batches in memory";

@@ -35,6 +35,7 @@ fn a_worker_frozen_beyond_its_lock_commits_nothing_that_another_one_got() {
     assert!(second.metric("sink_record_redelivery_total") > 0, "the first worker held nothing");
     first.process.resume().unwrap();
     first.await_log("locks ended before they were renewed");
+    assert!(first.metric("lock_lost_total") > 0, "what was lost is not counted");
     first.await_ready();
     write(source, &topic, 2);
     assert_eq!(await_all(target, &topic, 3 * RECORDS).duplicates, 0);

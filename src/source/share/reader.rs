@@ -15,7 +15,7 @@ use crate::batch::OffsetRange;
 use crate::config::GroupConfig;
 use crate::health::Health;
 use crate::limits::{FETCH_PAUSE, FETCH_WAIT, RENEW_AT_DIVISOR};
-use crate::metrics::FlowMetrics;
+use crate::metrics::{FlowMetrics, LossLabels};
 use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
 use crate::source::share::parking::{Parking, Spot};
@@ -256,12 +256,19 @@ impl Reader {
 
     fn on_disconnected(&mut self) {
         self.connection = None;
+        let held = self.session.held_count();
         if self.session.on_disconnected() {
+            self.lost("connection", held);
             tracing::warn!(
                 broker = self.node,
                 "connection lost, and with it what was held: the records will come again"
             );
         }
+    }
+
+    /// Counts offsets that are ours no longer, and why.
+    fn lost(&self, cause: &str, offsets: u64) {
+        self.metrics.locks_lost.get_or_create(&LossLabels { cause: cause.to_owned() }).inc_by(offsets);
     }
 
     async fn serve_fetch(&mut self) {

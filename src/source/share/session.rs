@@ -98,6 +98,11 @@ impl ShareSession {
         self.holdings.iter().map(|holding| holding.key).collect()
     }
 
+    /// How many offsets are held.
+    pub fn held_count(&self) -> u64 {
+        self.holdings.iter().flat_map(|holding| holding.hold.ranges()).map(|range| range.count()).sum()
+    }
+
     /// Whether anything is held.
     pub fn is_holding(&self) -> bool {
         !self.holdings.is_empty()

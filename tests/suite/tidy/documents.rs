@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sharebridge::metrics::{CarveLabels, ClusterMetrics, FlowMetrics, PartitionLabels, SkipLabels, registry};
+use sharebridge::metrics::{CarveLabels, ClusterMetrics, FlowMetrics, LossLabels, PartitionLabels, SkipLabels, registry};
 
 use super::{File, check, files, root};
 
@@ -54,6 +54,7 @@ fn metrics() -> BTreeSet<(String, String)> {
     let labels = PartitionLabels { topic: "orders".to_owned(), partition: 0 };
     metrics.lag.get_or_create(&labels).set(1);
     metrics.topics_skipped.get_or_create(&SkipLabels { reason: "internal".to_owned() }).set(1);
+    metrics.locks_lost.get_or_create(&LossLabels { cause: "expired".to_owned() }).inc();
     metrics.carved.get_or_create(&CarveLabels { reason: "holes".to_owned() }).inc();
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

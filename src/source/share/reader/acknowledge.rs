@@ -52,7 +52,9 @@ impl Reader {
     /// Starts the locks of everything that is held anew. A lock that the broker does not renew is lost, and the lane is told.
     pub(super) async fn renew(&mut self) {
         let asked_at = Instant::now();
+        let held = self.session.held_count();
         if self.session.expire(asked_at) {
+            self.lost("expired", held - self.session.held_count());
             tracing::warn!(broker = self.node, "locks ended before they were renewed: the records will come again");
         }
         let mut not_renewed: BTreeSet<Key> = BTreeSet::new();
@@ -79,6 +81,7 @@ impl Reader {
         for (key, ack, code) in refused {
             tracing::warn!(broker = self.node, partition = key.1, range = %ack.range, %code, "lock not renewed");
             if is_lock_lost(code) {
+                self.lost("refused", ack.range.count());
                 self.session.lose(key, ack.range);
             } else {
                 passing.push(key);
