@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sharebridge::metrics::{CarveLabels, ClusterMetrics, FlowMetrics, LossLabels, PartitionLabels, SkipLabels, registry};
+use sharebridge::metrics::{
+    CarveLabels, ClusterMetrics, FlowMetrics, LossLabels, PartitionLabels, SkipLabels, registry,
+};
 
 use super::{File, check, files, root};
 
