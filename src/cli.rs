@@ -12,6 +12,7 @@ mod verify;
 use std::fmt::Display;
 
 use clap::{Parser, Subcommand};
+use tokio::runtime::Runtime;
 
 pub use check::Check;
 pub use file::ConfigFile;
@@ -72,6 +73,14 @@ impl Cli {
 fn refuse(errors: &ConfigErrors) -> Exit {
     eprintln!("{errors}");
     Exit::Config
+}
+
+/// A runtime for a verb that asks clusters or a process, and then ends.
+fn runtime() -> Result<Runtime, Exit> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| fail(format_args!("no runtime: {error}")))
 }
 
 /// The exit of a verb that failed.

@@ -168,9 +168,9 @@ impl Discovery {
     /// Where topics of the source go.
     fn routes(&self, topics: &[String]) -> Routes {
         let targets = self.flow.targets(topics.iter().map(String::as_str)).into_iter();
+        let way_back = self.identities.ways_back(&self.flow.name);
         let route = |(topic, target): (String, Result<String, RouteError>)| {
-            let way_back = self.identities.way_back(&self.flow.name, &topic);
-            let target = match way_back {
+            let target = match way_back(&topic) {
                 Some(way) => Err(way.to_string()),
                 None => target.map_err(|error| error.to_string()),
             };

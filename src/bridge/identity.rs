@@ -45,13 +45,14 @@ impl Identities {
         starts.find_map(|(index, topic)| find_loop(&self.flows, index, &topic, &self.is_same()))
     }
 
-    /// A way on which records of a topic would come back to a flow. Only the names of topics that exist tell it for patterns.
-    pub fn way_back(&self, flow: &str, topic: &str) -> Option<Loop> {
-        let index = self.flows.iter().position(|known| known.name == flow)?;
+    /// Tells of a topic on which way its records would come back to a flow, with what is known now. Only the names of topics that exist
+    /// tell it for patterns.
+    pub fn ways_back(&self, flow: &str) -> impl Fn(&str) -> Option<Loop> {
         let is_same = self.is_same();
-        let source = &self.flows[index].source;
-        let may_come_back = self.flows.iter().any(|other| is_same(&other.sink, source));
-        may_come_back.then(|| find_loop(&self.flows, index, topic, &is_same)).flatten()
+        let is_fed = |flow: &FlowConfig| self.flows.iter().any(|other| is_same(&other.sink, &flow.source));
+        // Nothing comes back to a flow whose source nobody writes, which spares most flows the search.
+        let index = self.flows.iter().position(|known| known.name == flow && is_fed(known));
+        move |topic| find_loop(&self.flows, index?, topic, &is_same)
     }
 
     fn has_namesakes(&self) -> bool {

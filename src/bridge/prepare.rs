@@ -34,6 +34,9 @@ pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) ->
 }
 
 async fn place(placement: &mut Placement, source: &mut Client, discovery: &mut Discovery) -> Result<(), GroupError> {
+    if placement.is_automatic() {
+        return Ok(());
+    }
     let seen = discovery.look().await.map_err(GroupError::Cluster)?;
     let topics: Vec<TopicInfo> = seen.sorted.copied.into_iter().map(|copied| copied.topic).collect();
     placement.place(source, &topics).await

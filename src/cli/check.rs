@@ -1,11 +1,9 @@
 //! `sharebridge check`: whether the flows of a file can work, asked of their clusters.
 
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::{ConfigFile, fail};
+use super::{ConfigFile, runtime};
 use crate::bridge::check::{Finding, Verdict, check, patiently};
-use crate::bridge::identity::Identities;
 use crate::error::Exit;
 use crate::flow::Flow;
 use crate::wire::WireError;
@@ -24,18 +22,14 @@ pub struct Check {
 impl Check {
     /// Prints a table for each flow: [`Exit::Ok`] where all can work, be it with warnings.
     pub fn run(&self) -> Exit {
-        let config = match self.config.load() {
-            Ok((_, config)) => config,
-            Err(exit) => return exit,
-        };
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(format_args!("no runtime: {error}")),
-        };
+        self.ask().unwrap_or_else(|exit| exit)
+    }
+
+    fn ask(&self) -> Result<Exit, Exit> {
+        let (_, flows, identities) = self.config.flows()?;
+        let runtime = runtime()?;
         let mut exits = vec![];
         let mut documents = vec![];
-        let flows = Flow::all(config.flows, &mut Registry::default());
-        let identities = Identities::new(&flows);
         for flow in flows {
             let found = runtime.block_on(patiently(|| check(&flow, &identities))).map(|(findings, _)| findings);
             if !self.json {
@@ -47,7 +41,7 @@ impl Check {
         if self.json {
             println!("{}", json!({ "flows": documents }));
         }
-        worst(&exits)
+        Ok(worst(&exits))
     }
 }
 

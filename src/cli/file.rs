@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use prometheus_client::registry::Registry;
+
 use super::refuse;
+use crate::bridge::identity::Identities;
 use crate::config::Config;
 use crate::error::Exit;
-use crate::flow;
+use crate::flow::{self, Flow};
 
 /// Where a configuration file is looked for if none is named, in this order.
 pub(super) const PLACES: [&str; 2] = ["./sharebridge.toml", "/etc/sharebridge/sharebridge.toml"];
@@ -33,6 +36,14 @@ impl ConfigFile {
             Ok(config) => Ok((path, config)),
             Err(errors) => Err(refuse(&errors)),
         }
+    }
+
+    /// The flows of the file, and what is known of their clusters: nothing yet.
+    pub(super) fn flows(&self) -> Result<(PathBuf, Vec<Flow>, Identities), Exit> {
+        let (path, config) = self.load()?;
+        let flows = Flow::all(config.flows, &mut Registry::default());
+        let identities = Identities::new(&flows);
+        Ok((path, flows, identities))
     }
 }
 

@@ -1,11 +1,9 @@
 //! `sharebridge plan`: what `run` would do, with nothing done.
 
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::{ConfigFile, fail};
+use super::{ConfigFile, runtime};
 use crate::bridge::check::patiently;
-use crate::bridge::identity::Identities;
 use crate::bridge::plan::{Plan, plan};
 use crate::error::Exit;
 use crate::flow::Flow;
@@ -25,31 +23,27 @@ pub struct PlanArgs {
 impl PlanArgs {
     /// Prints a plan for each flow.
     pub fn run(&self) -> Exit {
-        let config = match self.config.load() {
-            Ok((_, config)) => config,
-            Err(exit) => return exit,
-        };
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => return fail(format_args!("no runtime: {error}")),
-        };
+        self.ask().unwrap_or_else(|exit| exit)
+    }
+
+    fn ask(&self) -> Result<Exit, Exit> {
+        let (_, flows, identities) = self.config.flows()?;
+        let runtime = runtime()?;
         let mut documents = vec![];
-        let flows = Flow::all(config.flows, &mut Registry::default());
-        let identities = Identities::new(&flows);
         for flow in flows {
             match runtime.block_on(patiently(|| plan(&flow, &identities))) {
                 Ok(plan) if self.json => documents.push(document(&flow, &plan)),
                 Ok(plan) => println!("flow {}: {} to {}\n{plan}", flow.name, flow.source.name, flow.sink.name),
                 Err(error) => {
                     eprintln!("error: flow {}: {error}", flow.name);
-                    return exit(&error);
+                    return Err(exit(&error));
                 }
             }
         }
         if self.json {
             println!("{}", json!({ "flows": documents }));
         }
-        Exit::Ok
+        Ok(Exit::Ok)
     }
 }
 

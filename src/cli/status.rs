@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::{ConfigFile, fail};
+use super::{ConfigFile, runtime};
 use crate::error::Exit;
 use crate::limits::{STATUS_ANSWER_MAX, STATUS_BYTES_MAX};
 
@@ -50,9 +50,9 @@ impl Status {
                 Err(exit) => return exit,
             },
         };
-        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        match runtime() {
             Ok(runtime) => runtime.block_on(self.look(address)),
-            Err(error) => fail(format_args!("no runtime: {error}")),
+            Err(exit) => exit,
         }
     }
 

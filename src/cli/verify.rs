@@ -4,10 +4,9 @@ mod librdkafka;
 
 use std::time::Duration;
 
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::{ConfigFile, fail};
+use super::{ConfigFile, fail, runtime};
 use crate::batch::HOP_HEADER;
 use crate::bridge::check::patiently;
 use crate::bridge::discovery::Discovery;
@@ -117,9 +116,7 @@ impl Verify {
     }
 
     fn flows(&self) -> Result<Vec<Task>, Exit> {
-        let (path, config) = self.config.load()?;
-        let all = Flow::all(config.flows, &mut Registry::default());
-        let identities = Identities::new(&all);
+        let (path, all, identities) = self.config.flows()?;
         let is_wanted = |flow: &&Flow| self.flow.as_ref().is_none_or(|name| *name == flow.name);
         let tasks: Vec<Task> =
             all.iter().filter(is_wanted).map(|flow| self.task(flow, &identities)).collect::<Result<_, _>>()?;
@@ -159,8 +156,7 @@ fn topics(flow: &Flow, identities: &Identities) -> Result<Vec<TopicPair>, Exit> 
         // A validated flow has a target for each topic that it names.
         return Ok(flow.topics.names.iter().filter_map(|name| Some(pair(name, flow.target(name).ok()?))).collect());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| fail(format_args!("no runtime: {error}")))?;
+    let runtime = runtime()?;
     let look = async || {
         let quiet = (Health::default(), FlowMetrics::default());
         Discovery::new(flow.clone(), identities.clone(), quiet).look().await

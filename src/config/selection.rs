@@ -8,6 +8,7 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::limits::{PATTERN_BYTES_MAX, PATTERN_CHARS_MAX, TOPIC_CHARS_MAX};
+use crate::route;
 
 /// A regular expression that whole names of topics match, in the syntax of the crate `regex`: no backreferences, no look-around,
 /// and a name is matched in time linear in its length.
@@ -184,7 +185,7 @@ impl Selection {
 /// Whether a topic is left out of patterns because it serves a system and not its users: Kafka's own (`__*`), those of MirrorMaker and
 /// Kafka Connect (`*.internal`, `*-internal`, `heartbeats`, `*.heartbeats`), and ours (`sharebridge-*`).
 fn is_internal(topic: &str) -> bool {
-    topic.starts_with("__")
+    route::is_internal(topic)
         || topic.starts_with("sharebridge-")
         || topic.ends_with(".internal")
         || topic.ends_with("-internal")

@@ -84,6 +84,7 @@ pub async fn share_progress(client: &mut Client, group: &str) -> Result<Vec<Shar
     reply.map_err(|code| connection.answered("DescribeShareGroupOffsets", &format!("group {group}"), (code, None)))
 }
 
-fn text(words: &str) -> StrBytes {
+/// A text of a message.
+pub(super) fn text(words: &str) -> StrBytes {
     StrBytes::from_string(words.to_owned())
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{ListGroupsRequest, MetadataRequest, TopicName};
-use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::limits::PROBES_OF_DISTANCE;
+use crate::wire::admin::text;
 use crate::wire::client::{Client, CoordinatorKind};
 use crate::wire::error::{Code, WireError, code_of};
 use crate::wire::offsets::{Committed, commit};
@@ -122,10 +122,6 @@ pub async fn distance(client: &mut Client) -> Result<Duration, WireError> {
         shortest = shortest.min(begun.elapsed());
     }
     Ok(shortest)
-}
-
-fn text(words: &str) -> StrBytes {
-    StrBytes::from_string(words.to_owned())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::limits::{ALTERED_TOPICS_MAX, DESCRIBED_TOPICS_MAX};
-use crate::wire::admin::{Configs, Mode, Resource};
+use crate::wire::admin::{Configs, Mode, Resource, text};
 use crate::wire::client::Client;
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
@@ -219,8 +219,4 @@ fn refusal(
 
 fn timeout_ms(connection: &Connection) -> i32 {
     i32::try_from(connection.request_timeout.as_millis()).unwrap_or(i32::MAX)
-}
-
-fn text(words: &str) -> StrBytes {
-    StrBytes::from_string(words.to_owned())
 }

@@ -38,14 +38,17 @@ impl Placement {
         Self { group, has_tried: false }
     }
 
+    /// Whether the reset rule alone decides, so that nothing is to be placed.
+    pub fn is_automatic(&self) -> bool {
+        self.group.start == StartPosition::Auto
+    }
+
     /// Sets the start offsets of all partitions that these topics have now, unless the group has begun. Partitions that come later begin
     /// where `share.auto.offset.reset` says: at their beginning.
     ///
     /// Errors: `Cluster` may pass; `Nowhere` does not.
     pub async fn place(&mut self, client: &mut Client, topics: &[TopicInfo]) -> Result<(), GroupError> {
-        if self.group.start == StartPosition::Auto
-            || self.has_begun(client, topics).await.map_err(GroupError::Cluster)?
-        {
+        if self.has_begun(client, topics).await.map_err(GroupError::Cluster)? {
             return Ok(());
         }
         let offsets = self.look_up(client, topics).await?;
