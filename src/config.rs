@@ -86,6 +86,8 @@ pub struct ClusterConfig {
     pub bootstrap: Vec<String>,
     /// Name of this client in the broker's logs and quotas: `client.id`.
     pub client_id: String,
+    /// Rack of this client, for reads from a replica there: `client.rack`.
+    pub rack: Option<String>,
     /// Longest wait for the answer to one request: `request.timeout.ms`.
     pub request_timeout: Duration,
     /// First wait before connecting again: `reconnect.backoff.ms`.
@@ -113,8 +115,12 @@ pub struct FlowConfig {
     pub target_topics: TargetTopicsConfig,
     /// Whether compacted topics are copied, although order is not kept: `allow.unordered.compacted`.
     pub allow_unordered_compacted: bool,
+    /// How topics are read: `group.protocol`.
+    pub protocol: Protocol,
     /// The share group on the source.
     pub group: GroupConfig,
+    /// The consumer group on the source.
+    pub consumer: ConsumerConfig,
     /// Members of the group that this process runs: `lanes.count`.
     pub lanes: u32,
     /// Bytes of records that the lanes of this flow may hold together: `memory.max.bytes`.
@@ -169,6 +175,44 @@ pub struct GroupConfig {
     /// `share.auto.offset.reset`.
     pub offset_reset: String,
     /// Where a new group is put before its first member joins: `start.position`. Unless it is `Auto`, the reset policy is `earliest`.
+    pub start: StartPosition,
+}
+
+/// How a flow reads a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// Through a share group (KIP-932): any number of workers, no order.
+    Share,
+    /// Through a consumer group: each partition in order, by one lane at a time.
+    Consumer,
+}
+
+/// Who reads for a consumer group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The native one wherever it can connect.
+    Auto,
+    /// Our own client: whole record batches.
+    Native,
+    /// librdkafka: decoded records.
+    Librdkafka,
+}
+
+/// A consumer group on the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerConfig {
+    /// The group's id: `group.id`.
+    pub id: String,
+    /// Name of this process, whose lanes are static members (KIP-345): `group.instance.id`.
+    pub instance: Option<String>,
+    /// Who reads: `consumer.engine`.
+    pub engine: Engine,
+    /// Silence after which a member counts as dead under the classic protocol: `session.timeout.ms`.
+    pub session: Duration,
+    /// Where a partition begins for which nothing is committed, in the words of
+    /// [`GroupConfig::offset_reset`]: `auto.offset.reset`.
+    pub offset_reset: String,
+    /// Where a new group is put before its first member joins: `start.position`.
     pub start: StartPosition,
 }
 

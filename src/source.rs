@@ -12,7 +12,12 @@ use uuid::Uuid;
 use crate::batch::{OffsetRange, RecordBatch, within, without};
 
 pub mod catalog;
+pub mod consumer;
+pub mod leadership;
 pub mod share;
+
+/// A topic partition by topic id, as fetches name it.
+pub type Key = (Uuid, i32);
 
 /// A partition of a topic, by name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -10,8 +10,8 @@ use super::relation;
 use super::section::{Section, View};
 use super::security::build::security;
 use super::{
-    BridgeConfig, ClusterConfig, Config, FlowConfig, GroupConfig, LogFormat, RateLimits, Selection, StartPosition,
-    TargetTopicsConfig,
+    BridgeConfig, ClusterConfig, Config, ConsumerConfig, Engine, FlowConfig, GroupConfig, LogFormat, Protocol,
+    RateLimits, Selection, StartPosition, TargetTopicsConfig,
 };
 use crate::batch::Codec;
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
@@ -90,6 +90,7 @@ fn cluster(name: &str, section: &Section, errors: &mut Vec<ConfigError>) -> Opti
         name: name.to_owned(),
         bootstrap: view.list("bootstrap.servers")?,
         client_id: view.text("client.id")?,
+        rack: view.optional("client.rack"),
         request_timeout: view.duration("request.timeout.ms")?,
         reconnect_backoff: reconnect_backoff?,
         reconnect_backoff_max: reconnect_backoff_max?,
@@ -105,7 +106,8 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let topics_refresh = view.duration("topics.refresh.interval.ms");
     let target_topics = target_topics(&mut view);
     let allow_unordered_compacted = view.boolean("allow.unordered.compacted");
-    let group = group(&mut view);
+    let (protocol, group) = (protocol(&mut view), group(&mut view));
+    let consumer = consumer(&mut view);
     let transaction_timeout = view.duration("transaction.timeout.ms");
     let topic_name = topic_name(&mut view);
     let (mapping, codec) = (mapping(&mut view), codec(&mut view));
@@ -140,7 +142,9 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         topics_refresh: topics_refresh?,
         target_topics: target_topics?,
         allow_unordered_compacted: allow_unordered_compacted?,
+        protocol: protocol?,
         group: group?,
+        consumer: consumer?,
         lanes: lanes?,
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
@@ -199,6 +203,31 @@ fn mapping(view: &mut View<'_>) -> Option<Mapping> {
 fn codec(view: &mut View<'_>) -> Option<Option<Codec>> {
     let name = view.text("compression.type")?;
     Some(Codec::ALL.into_iter().find(|codec| codec.to_string() == name))
+}
+
+fn protocol(view: &mut View<'_>) -> Option<Protocol> {
+    Some(match view.text("group.protocol")?.as_str() {
+        "share" => Protocol::Share,
+        "consumer" => Protocol::Consumer,
+        _ => unreachable!("the table of keys has no other protocol"),
+    })
+}
+
+fn consumer(view: &mut View<'_>) -> Option<ConsumerConfig> {
+    let engine = view.text("consumer.engine").map(|word| match word.as_str() {
+        "auto" => Engine::Auto,
+        "native" => Engine::Native,
+        "librdkafka" => Engine::Librdkafka,
+        _ => unreachable!("the table of keys has no other engine"),
+    });
+    Some(ConsumerConfig {
+        id: view.text("group.id")?,
+        instance: view.optional("group.instance.id"),
+        engine: engine?,
+        session: view.duration("session.timeout.ms")?,
+        offset_reset: view.text("auto.offset.reset")?,
+        start: view.start("start.position")?,
+    })
 }
 
 fn group(view: &mut View<'_>) -> Option<GroupConfig> {

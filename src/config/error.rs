@@ -198,13 +198,15 @@ pub(super) enum Problem {
         "contradicts share.auto.offset.reset of {reset}: partitions that are created later begin at their beginning, leave one of the two out"
     )]
     StartAndReset { reset: String },
-    #[error("names the flow's own share.group.id {}, name the group to go on from", Shown(.id).in_quotes())]
+    #[error("names the flow's own group {}, name the group to go on from", Shown(.id).in_quotes())]
     StartsFromItself { id: String },
     #[error(
         "is {} in {other} too: two flows may not share a group on the same source cluster, give each its own",
         Shown(.id).in_quotes()
     )]
     GroupTwice { id: String, other: Place },
+    #[error("is {} like share.group.id: a group has one type, give each its own", Shown(.id).in_quotes())]
+    GroupOfBothTypes { id: String },
     #[error(
         "copies {} between the clusters of {other}, so that every record would arrive twice, remove it from one",
         Shown(.topic).in_quotes()

@@ -65,7 +65,7 @@ fn is_inner(name: &str) -> bool {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 61] = [
+pub(super) const KEYS: [Key; 68] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -107,6 +107,13 @@ pub(super) const KEYS: [Key; 61] = [
         kind: Kind::Text,
         default: Some("sharebridge"),
         doc: "Name of this client in the broker's logs and quotas",
+    },
+    Key {
+        name: "client.rack",
+        scope: Scope::Cluster,
+        kind: Kind::Optional,
+        default: Some(""),
+        doc: "Rack of this client: consumer groups read from a replica there, if the brokers choose replicas by rack",
     },
     Key {
         name: "request.timeout.ms",
@@ -415,6 +422,49 @@ pub(super) const KEYS: [Key; 61] = [
         kind: Kind::OffsetReset,
         default: Some("earliest"),
         doc: "Where a new group starts in a partition",
+    },
+    Key {
+        name: "group.protocol",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["share", "consumer"]),
+        default: Some("share"),
+        doc: "How topics are read: share takes any number of workers and keeps no order; consumer keeps the order of each partition",
+    },
+    Key {
+        name: "group.id",
+        scope: Scope::Flow,
+        kind: Kind::Text,
+        default: Some("sharebridge-<flow>-ordered"),
+        doc: "The consumer group on the source, for what is copied in order; no other flow may use it there",
+    },
+    Key {
+        name: "group.instance.id",
+        scope: Scope::Flow,
+        kind: Kind::Optional,
+        default: Some(""),
+        doc: "Name of this process in the consumer group, which makes its lanes static members; every process needs another one",
+    },
+    Key {
+        name: "consumer.engine",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["auto", "native", "librdkafka"]),
+        default: Some("auto"),
+        doc: "Who reads for a consumer group: native forwards whole record batches, librdkafka decodes them and knows Kerberos; auto is \
+              native wherever it can connect",
+    },
+    Key {
+        name: "session.timeout.ms",
+        scope: Scope::Flow,
+        kind: Kind::Integer { min: 1_000, max: 3_600_000, unit: "ms" },
+        default: Some("45000"),
+        doc: "Silence after which a member of a consumer group counts as dead, where the group is of the classic protocol",
+    },
+    Key {
+        name: "auto.offset.reset",
+        scope: Scope::Flow,
+        kind: Kind::OffsetReset,
+        default: Some("earliest"),
+        doc: "Where a consumer group begins in a partition for which it has committed nothing",
     },
     Key {
         name: "allow.unordered.compacted",

@@ -8,10 +8,14 @@ use super::{ClusterConfig, FlowConfig};
 
 /// Checks a flow by itself and against the flows before it.
 pub(super) fn check(flow: &FlowConfig, section: &Section, earlier: &[FlowConfig], errors: &mut Vec<ConfigError>) {
-    if let Some(other) = shares_group(flow, earlier) {
-        let id = flow.group.id.clone();
-        let other = Place::Flow(other.name.clone());
-        errors.push(section.error("share.group.id", Problem::GroupTwice { id, other }));
+    for (key, id) in groups(flow) {
+        if let Some(other) = shares_group(flow, id, earlier) {
+            let other = Place::Flow(other.name.clone());
+            errors.push(section.error(key, Problem::GroupTwice { id: id.to_owned(), other }));
+        }
+    }
+    if flow.consumer.id == flow.group.id {
+        errors.push(section.error("group.id", Problem::GroupOfBothTypes { id: flow.consumer.id.clone() }));
     }
     let routes = flow.targets(flow.topics.names.iter().map(String::as_str));
     if let Some(error) = routes.into_values().find_map(Result::err) {
@@ -49,9 +53,15 @@ pub(super) fn is_same(one: &ClusterConfig, other: &ClusterConfig) -> bool {
     one.name == other.name || one.bootstrap.iter().any(|server| other.bootstrap.contains(server))
 }
 
-/// Finds a flow whose group this one would join: each record would reach only one of the two.
-fn shares_group<'a>(flow: &FlowConfig, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
-    earlier.iter().find(|other| other.group.id == flow.group.id && is_same(&other.source, &flow.source))
+/// The groups of a flow, with their keys.
+fn groups(flow: &FlowConfig) -> [(&'static str, &str); 2] {
+    [("share.group.id", &flow.group.id), ("group.id", &flow.consumer.id)]
+}
+
+/// Finds a flow that has this group, too: each record would reach only one of the two.
+fn shares_group<'a>(flow: &FlowConfig, id: &str, earlier: &'a [FlowConfig]) -> Option<&'a FlowConfig> {
+    let has_group = |other: &FlowConfig| groups(other).iter().any(|(_, other)| *other == id);
+    earlier.iter().find(|other| has_group(other) && is_same(&other.source, &flow.source))
 }
 
 /// Finds a flow that copies one of the topics between the same clusters, to the same name.

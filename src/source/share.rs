@@ -12,13 +12,12 @@ use uuid::Uuid;
 
 use crate::flow::Flow;
 use crate::health::Health;
-use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX, METADATA_SOON};
+use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX};
 use crate::metrics::FlowMetrics;
 use crate::settle::acknowledgements;
 use crate::source::catalog::Watched;
-use crate::source::{Settlement, Shipment, Source, TopicPartition};
-use crate::wire::Client;
-use crate::wire::client::TopicInfo;
+use crate::source::leadership::Leadership;
+use crate::source::{Key, Settlement, Shipment, Source, TopicPartition};
 
 pub mod acquire;
 pub mod frontier;
@@ -37,26 +36,20 @@ use frontier::Frontiers;
 use membership::{Assignment, Membership};
 use parking::Parking;
 use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
-use session::{Key, request};
+use session::request;
 
 /// See the module.
 #[derive(Debug)]
 pub struct ShareSource {
-    client: Client,
+    leadership: Leadership,
     context: Context,
     frontiers: Frontiers,
     assignment: watch::Receiver<Assignment>,
-    catalog: Watched,
     leave: Option<oneshot::Sender<()>>,
     membership: JoinHandle<()>,
     readers: BTreeMap<i32, Handle>,
     arrivals: mpsc::Receiver<Arrival>,
-    known: HashMap<Uuid, TopicInfo>,
     paused: BTreeSet<TopicPartition>,
-    /// Assigned partitions that nobody leads.
-    leaderless: BTreeSet<TopicPartition>,
-    /// When to ask for leaders, out of turn.
-    refresh_at: Option<Instant>,
     /// Whether readers are to be told about their partitions anew.
     changed: bool,
 }
@@ -76,17 +69,16 @@ impl ShareSource {
     /// `parking` and `frontiers` are shared by all lanes of the flow in this process.
     pub fn join(
         flow: &Flow,
-        (parking, frontiers, mut catalog): (Parking, Frontiers, Watched),
+        (parking, frontiers, catalog): (Parking, Frontiers, Watched),
         (health, metrics): (&Health, &FlowMetrics),
     ) -> Self {
-        catalog.mark_changed();
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
         let (membership, assignment) =
             Membership::new(flow.source.clone(), (&flow.group.id, &member), catalog.clone(), health.clone());
         let (leave, left) = oneshot::channel();
         Self {
-            client: Client::new(flow.source.clone()),
+            leadership: Leadership::new(flow.source.clone(), catalog, health.clone()),
             context: Context {
                 cluster: flow.source.clone(),
                 group: flow.group.clone(),
@@ -98,15 +90,11 @@ impl ShareSource {
             },
             frontiers,
             assignment,
-            catalog,
             leave: Some(leave),
             membership: tokio::spawn(membership.run(left)),
             readers: BTreeMap::new(),
             arrivals,
-            known: HashMap::new(),
             paused: BTreeSet::new(),
-            leaderless: BTreeSet::new(),
-            refresh_at: None,
             changed: true,
         }
     }
@@ -116,105 +104,45 @@ impl ShareSource {
         &self.context.member
     }
 
-    /// Learns leaders and tells readers, where something has changed. A failure leaves everything as it is, for the next poll.
+    /// Learns leaders and tells readers, where something has changed.
     async fn follow(&mut self) {
         self.changed |= self.assignment.has_changed().unwrap_or(false);
-        if self.catalog.has_changed().unwrap_or(false) {
-            self.learn();
-        }
-        if self.refresh_at.is_some_and(|at| Instant::now() >= at) {
-            self.refresh().await;
-        }
+        self.changed |= self.leadership.follow().await;
         if !std::mem::take(&mut self.changed) {
             return;
         }
         let Some(assigned) = self.assignment.borrow_and_update().clone() else {
             return;
         };
-        let catalog = self.catalog.borrow().clone();
-        let names: HashMap<Uuid, Arc<str>> =
-            self.known.values().map(|topic| (topic.id, topic.name.as_str().into())).collect();
         let mut led: BTreeMap<i32, BTreeSet<Key>> = self.readers.keys().map(|node| (*node, BTreeSet::new())).collect();
         let mut leaderless = BTreeSet::new();
-        for (topic, partition) in assigned.into_iter().filter(|key| catalog.admits(*key)) {
-            match self.leader((topic, partition)) {
-                Some(_) if self.is_paused(&names, (topic, partition)) => {}
-                Some(node) => {
-                    led.entry(node).or_default().insert((topic, partition));
+        for key in assigned {
+            let at = self.leadership.named(key);
+            let is_paused = at.as_ref().is_some_and(|at| self.paused.contains(at));
+            match self.leadership.of(key) {
+                _ if !self.leadership.admits(key) => {}
+                Some(_) if is_paused => {}
+                Some((node, _)) => {
+                    led.entry(node).or_default().insert(key);
                 }
                 // Nobody leads it, or nobody told us: ask soon.
                 None => {
-                    let at = names.get(&topic).map(|name| TopicPartition { topic: name.clone(), partition });
                     leaderless.extend(at);
-                    self.refresh_soon();
+                    self.leadership.refresh_soon();
                 }
             }
         }
-        self.tell_of_leaderless(leaderless);
+        self.leadership.tell_of_leaderless(leaderless);
+        let names = self.leadership.names();
         for (node, partitions) in led {
             self.tell(node, partitions, &names);
         }
     }
 
-    /// A partition that nobody leads is fetched by nobody, so that no reader tells of it.
-    fn tell_of_leaderless(&mut self, leaderless: BTreeSet<TopicPartition>) {
-        let health = &self.context.health;
-        for at in &leaderless {
-            health
-                .trouble(format_args!("source leader of {at}"), "the cluster knows none: nothing is acquired from it");
-        }
-        for at in self.leaderless.difference(&leaderless) {
-            health.well(format_args!("source leader of {at}"));
-        }
-        self.leaderless = leaderless;
-    }
-
-    /// Takes over what the last look has found.
-    fn learn(&mut self) {
-        let catalog = self.catalog.borrow_and_update().clone();
-        self.known = catalog.topics.iter().map(|(id, topic)| (*id, topic.clone())).collect();
-        self.client.learn_endpoints(catalog.endpoints.clone());
-        self.changed = true;
-    }
-
-    /// Leaders move between two looks.
-    async fn refresh(&mut self) {
-        self.refresh_at = None;
-        let names = self.catalog.borrow().subscribed.clone();
-        match self.client.topics(&names).await {
-            Ok(topics) => {
-                self.context.health.well("source metadata");
-                let found =
-                    topics.into_iter().filter_map(|(_, topic)| topic.ok()).map(|topic| (topic.id, topic)).collect();
-                self.changed |= self.known != found;
-                self.known = found;
-            }
-            Err(error) => {
-                self.context.health.trouble("source metadata", error);
-                self.refresh_soon();
-            }
-        }
-    }
-
-    fn refresh_soon(&mut self) {
-        self.changed = true;
-        let soon = Instant::now() + METADATA_SOON;
-        self.refresh_at = Some(self.refresh_at.map_or(soon, |at| at.min(soon)));
-    }
-
-    fn leader(&self, (id, partition): Key) -> Option<i32> {
-        self.known.get(&id)?.leadership(partition).map(|(leader, _)| leader)
-    }
-
-    fn is_paused(&self, names: &HashMap<Uuid, Arc<str>>, (id, partition): Key) -> bool {
-        let at = names.get(&id).map(|topic| TopicPartition { topic: topic.clone(), partition });
-        at.is_some_and(|at| self.paused.contains(&at))
-    }
-
     fn tell(&mut self, node: i32, partitions: BTreeSet<Key>, names: &HashMap<Uuid, Arc<str>>) {
-        let address = self.client.address_of(node);
+        let address = self.leadership.address_of(node);
         if address.is_none() && !partitions.is_empty() {
-            return self.refresh_soon();
+            return self.leadership.refresh_soon();
         }
         let context = &self.context;
         let handle = self.readers.entry(node).or_insert_with(|| {
@@ -247,13 +175,11 @@ impl ShareSource {
             handle.asked = None;
         }
         if arrival.stale {
-            self.refresh_soon();
+            self.leadership.refresh_soon();
         }
-        self.client.learn_endpoints(arrival.endpoints);
-        for ((id, partition), node) in arrival.moved {
-            if let Some(leader) = self.known.get_mut(&id).and_then(|topic| topic.leader_mut(partition)) {
-                *leader = Some(node);
-            }
+        self.leadership.learn_endpoints(arrival.endpoints);
+        for (key, node) in arrival.moved {
+            self.leadership.moved(key, node);
         }
         shipment.parcels.extend(arrival.parcels);
     }
@@ -268,7 +194,7 @@ impl Source for ShareSource {
         tokio::select! {
             Some(arrival) = self.arrivals.recv() => self.receive(arrival, &mut shipment),
             _ = self.assignment.changed() => self.changed = true,
-            Ok(()) = self.catalog.changed() => self.learn(),
+            () = self.leadership.changed() => {}
             () = tokio::time::sleep_until(deadline) => {}
         }
         while let Ok(arrival) = self.arrivals.try_recv() {

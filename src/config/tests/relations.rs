@@ -52,7 +52,7 @@ fn a_start_position_stands_alone() {
     }
     line_says(
         "start.position = 'group:sharebridge-f'",
-        "[flows.f] start.position: names the flow's own share.group.id \"sharebridge-f\", name the group to go on from",
+        "[flows.f] start.position: names the flow's own group \"sharebridge-f\", name the group to go on from",
     );
     for good in
         ["share.auto.offset.reset = 'latest'", "start.position = 'latest'", "start.position = 2026-01-31T12:00:00Z"]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::batch::{OffsetRange, RecordBatch, within};
 use crate::limits::FRONTIER_EPOCHS_MAX;
-use crate::source::share::session::Key;
+use crate::source::Key;
 
 /// What all lanes of a flow in this process have finished. A clone shares it.
 #[derive(Debug, Clone, Default)]

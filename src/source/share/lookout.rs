@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
+use crate::source::Key;
 use crate::source::TopicPartition;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::rewritten::{Rewritten, group};
-use crate::source::share::session::Key;
 use crate::wire::client::TopicInfo;
 use crate::wire::log::{EpochOf, epoch_ends};
 use crate::wire::offsets::{Committed, commit, committed};

@@ -11,8 +11,8 @@ use tokio::sync::{oneshot, watch};
 
 use crate::health::Health;
 use crate::limits::LEAVE_MAX;
+use crate::source::Key;
 use crate::source::catalog::Watched;
-use crate::source::share::session::Key;
 use crate::wire::backoff::Backoff;
 use crate::wire::client::CoordinatorKind;
 use crate::wire::error::code_of;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
-use crate::source::share::session::Key;
+use crate::source::Key;
 
 /// What the readers of a flow hold and wait for, in this process.
 #[derive(Debug, Clone, Default)]

@@ -7,15 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::batch::OffsetRange;
 use crate::limits::{ACKNOWLEDGE_RANGES_MAX, FETCH_RECORDS_MAX, RENEW_AGAIN_DIVISOR, RENEW_AT_DIVISOR};
-use crate::source::Hold;
+use crate::source::{Hold, Key};
 use crate::wire::share::{AcknowledgeType, Acknowledgement, ShareAcknowledge, ShareFetch, SharePartitionRequest};
-
-/// A topic partition by topic id, as share requests name it.
-pub type Key = (Uuid, i32);
 
 const OPEN: i32 = 0;
 const CLOSE: i32 = -1;
@@ -273,6 +269,7 @@ pub fn halves(partition: &SharePartitionRequest) -> Option<[SharePartitionReques
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
 
     const LOCK: Duration = Duration::from_secs(30);
 

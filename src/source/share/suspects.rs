@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use crate::limits::HOLD_RETRY;
-use crate::source::share::session::Key;
+use crate::source::Key;
 
 /// Partitions that were refused, in groups that are fetched together, each with the time of its next trial.
 #[derive(Debug, Default)]

@@ -11,10 +11,11 @@ use sharebridge::config::security::SecurityConfig;
 use sharebridge::config::{ClusterConfig, GroupConfig, Selection, StartPosition};
 use sharebridge::health::Health;
 use sharebridge::metrics::ClusterMetrics;
+use sharebridge::source::Key;
 use sharebridge::source::catalog::Catalog;
 use sharebridge::source::share::group::{GroupError, prepare};
 use sharebridge::source::share::membership::Membership;
-use sharebridge::source::share::session::{Key, ShareSession};
+use sharebridge::source::share::session::ShareSession;
 use sharebridge::wire::admin::share_progress;
 use sharebridge::wire::share::{ShareAcknowledge, ShareFetch, SharePartitionRequest};
 use sharebridge::wire::{Client, Cluster, Code, Connection};
@@ -54,6 +55,7 @@ impl Group {
             name: "source".into(),
             bootstrap: vec![source.bootstrap().to_owned()],
             client_id: "suite".into(),
+            rack: None,
             request_timeout: DEADLINE,
             reconnect_backoff: Duration::from_millis(50),
             reconnect_backoff_max: Duration::from_secs(1),

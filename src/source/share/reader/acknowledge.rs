@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use super::{Reader, Settled, is_session_lost};
 use crate::limits::{ACKNOWLEDGE_PATIENCE_DIVISOR, RENEW_AT_DIVISOR};
-use crate::source::share::session::{Key, chunks, halves, merge, request};
+use crate::source::Key;
+use crate::source::share::session::{chunks, halves, merge, request};
 use crate::wire::backoff::Backoff;
 use crate::wire::share::{Acknowledgement, SharePartitionRequest};
 use crate::wire::{Code, WireError};

@@ -1,0 +1,4 @@
+//! The consumer-group source: one member of the group, which reads its partitions by classic Fetch, each in order.
+
+pub mod fetcher;
+pub mod membership;
