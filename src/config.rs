@@ -35,6 +35,7 @@ pub use copied::{COPIED_CONFIGS, Copied};
 pub use error::ConfigErrors;
 use error::{ConfigError, Problem};
 pub use loops::{Loop, find as find_loop};
+pub use offset_reset::OffsetReset;
 pub use secret::Secret;
 use security::SecurityConfig;
 pub use selection::{Cover, Pattern, Selection};
@@ -209,9 +210,8 @@ pub struct ConsumerConfig {
     pub engine: Engine,
     /// Silence after which a member counts as dead under the classic protocol: `session.timeout.ms`.
     pub session: Duration,
-    /// Where a partition begins for which nothing is committed, in the words of
-    /// [`GroupConfig::offset_reset`]: `auto.offset.reset`.
-    pub offset_reset: String,
+    /// Where a partition begins for which nothing is committed: `auto.offset.reset`.
+    pub offset_reset: OffsetReset,
     /// Where a new group is put before its first member joins: `start.position`.
     pub start: StartPosition,
 }

@@ -167,6 +167,13 @@ pub const FRONTIER_EPOCHS_MAX: usize = 8;
 /// Bytes of one read of rewritten records (see `DELIVERY.md`). A larger record batch comes all the same, alone.
 pub const REWRITTEN_READ_BYTES: i32 = 1 << 20;
 
+/// How long a consumer group waits for a partition that it wants back from us: for the open transaction to be decided, and then some.
+/// Brokers wait 45 s by default before they take it away (`consumer.session.timeout.ms`).
+pub const REVOKE_MAX: Duration = Duration::from_secs(30);
+
+/// Pause between two commits of offsets: what is finished meanwhile goes into one. A crash repeats at most so much.
+pub const COMMIT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Longest time for closing share sessions and leaving groups once the grace period is over.
 pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 

@@ -10,8 +10,8 @@ use super::relation;
 use super::section::{Section, View};
 use super::security::build::security;
 use super::{
-    BridgeConfig, ClusterConfig, Config, ConsumerConfig, Engine, FlowConfig, GroupConfig, LogFormat, Protocol,
-    RateLimits, Selection, StartPosition, TargetTopicsConfig,
+    BridgeConfig, ClusterConfig, Config, ConsumerConfig, Engine, FlowConfig, GroupConfig, LogFormat, OffsetReset,
+    Protocol, RateLimits, Selection, StartPosition, TargetTopicsConfig,
 };
 use crate::batch::Codec;
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
@@ -225,7 +225,7 @@ fn consumer(view: &mut View<'_>) -> Option<ConsumerConfig> {
         instance: view.optional("group.instance.id"),
         engine: engine?,
         session: view.duration("session.timeout.ms")?,
-        offset_reset: view.text("auto.offset.reset")?,
+        offset_reset: view.text("auto.offset.reset").and_then(|policy| OffsetReset::parse(&policy))?,
         start: view.start("start.position")?,
     })
 }

@@ -1,7 +1,51 @@
-//! The reset policies that a share group takes as `share.auto.offset.reset` (KIP-932).
+//! The reset policies that a share group takes as `share.auto.offset.reset` (KIP-932), and a consumer group as `auto.offset.reset`.
+
+use std::time::Duration;
 
 /// Most digits in one number of a duration; Java's own limits lie beyond.
 const DIGITS_MAX: usize = 9;
+
+/// Where a group begins in a partition for which nothing is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetReset {
+    /// At the first record that is there.
+    Earliest,
+    /// Behind the last record that is there.
+    Latest,
+    /// At the first record that is not older than this.
+    Within(Duration),
+}
+
+impl OffsetReset {
+    /// Reads a policy; `None` where it is not [valid](is_valid).
+    pub(super) fn parse(policy: &str) -> Option<Self> {
+        match policy {
+            "earliest" => Some(Self::Earliest),
+            "latest" => Some(Self::Latest),
+            _ => is_valid(policy).then(|| Self::Within(duration(policy.trim_start_matches("by_duration:")))),
+        }
+    }
+}
+
+/// What `PnDTnHnMn.nS` means, where it is known to be one.
+fn duration(text: &str) -> Duration {
+    let (mut seconds, mut number) = (0.0, String::new());
+    for c in text.to_ascii_uppercase().chars() {
+        let unit = match c {
+            'D' => 86_400.0,
+            'H' => 3_600.0,
+            'M' => 60.0,
+            'S' => 1.0,
+            '0'..='9' | '.' | ',' => {
+                number.push(if c == ',' { '.' } else { c });
+                continue;
+            }
+            _ => continue,
+        };
+        seconds += unit * std::mem::take(&mut number).parse::<f64>().unwrap_or(0.0);
+    }
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
 
 /// Whether the broker would take this policy.
 pub(super) fn is_valid(policy: &str) -> bool {
@@ -89,5 +133,19 @@ mod tests {
         ] {
             assert!(!is_valid(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn durations_are_what_java_takes_them_for() {
+        let seconds = |text: &str| match OffsetReset::parse(&format!("by_duration:{text}")) {
+            Some(OffsetReset::Within(duration)) => duration.as_millis(),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(
+            ["P1D", "PT1H", "pt2m", "PT1.5S", "P1DT1H1M1S"].map(seconds),
+            [86_400_000, 3_600_000, 120_000, 1_500, 90_061_000]
+        );
+        assert_eq!(OffsetReset::parse("latest"), Some(OffsetReset::Latest));
+        assert_eq!(OffsetReset::parse("by_duration:1H"), None);
     }
 }

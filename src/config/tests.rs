@@ -85,7 +85,7 @@ fn defaults_fill_what_the_file_leaves_out() {
                 instance: None,
                 engine: Engine::Auto,
                 session: Duration::from_secs(45),
-                offset_reset: "earliest".to_owned(),
+                offset_reset: OffsetReset::Earliest,
                 start: StartPosition::Auto,
             },
             lanes: 2,

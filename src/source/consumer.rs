@@ -2,3 +2,5 @@
 
 pub mod fetcher;
 pub mod membership;
+pub mod progress;
+pub mod table;
