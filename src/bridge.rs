@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::batch::Hop;
-use crate::config::{BridgeConfig, Config};
+use crate::config::{BridgeConfig, Config, Protocol};
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::brake::Brake;
@@ -141,7 +141,7 @@ async fn run_flow(
         prepared = prepare(&flow, &identities, &mut discovery, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
     };
-    let catalog = discovery.watch();
+    let catalog = discovery.watch(Protocol::Share);
     let mut watchers = JoinSet::new();
     watchers.spawn(discovery.run());
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));

@@ -1,8 +1,8 @@
-//! Compacted topics: copied only where the flow allows it.
+//! Compacted topics: read in order, unless the flow says otherwise.
 //!
 //! A share group knows no order between deliveries, so an older value of a key may arrive after a newer one, and compaction on the
-//! target would keep the older one for ever. A flow that names a compacted topic is refused at its start; a topic that becomes one
-//! later is not acquired from any more, while the others flow. One that only a pattern matches is passed over.
+//! target would keep the older one for ever. So compacted topics of a flow are read through its consumer group. A topic that becomes
+//! compacted while the share group reads it is not acquired from any more, while the others flow.
 
 use crate::limits::NAMED_TOPICS_MAX;
 use crate::wire::topics::Settings;

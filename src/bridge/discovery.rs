@@ -12,11 +12,12 @@ use uuid::Uuid;
 
 use crate::bridge::compaction::POLICY;
 use crate::bridge::identity::Identities;
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::metrics::FlowMetrics;
 use crate::route::RouteError;
-use crate::source::catalog::Catalog;
+use crate::source::catalog::{Catalog, Watched};
 use crate::wire::admin::Mode;
 use crate::wire::backoff::Backoff;
 use crate::wire::client::TopicInfo;
@@ -35,7 +36,7 @@ mod tell;
 use admit::{Outcome, admit};
 use apply::apply;
 use change::Change;
-use judge::{Chosen, Routes, Sorted};
+use judge::{Chosen, Routes, Sorted, Ways};
 use look::Target;
 use plan::{Bases, Plan};
 use tell::{Round, Teller};
@@ -47,7 +48,9 @@ pub struct Discovery {
     identities: Identities,
     source: Client,
     target: Client,
-    published: watch::Sender<Arc<Catalog>>,
+    published: BTreeMap<Protocol, watch::Sender<Arc<Catalog>>>,
+    /// How topics are read that were admitted.
+    known: HashMap<Uuid, Protocol>,
     bases: Bases,
     teller: Teller,
 }
@@ -69,7 +72,10 @@ impl Discovery {
         Self {
             source: Client::new(flow.source.clone()),
             target: Client::new(flow.sink.clone()),
-            published: watch::Sender::new(Arc::default()),
+            published: [Protocol::Share, Protocol::Consumer]
+                .map(|protocol| (protocol, watch::Sender::default()))
+                .into(),
+            known: HashMap::new(),
             bases: Bases::default(),
             teller: Teller::new(flow.clone(), health, metrics),
             identities,
@@ -77,9 +83,9 @@ impl Discovery {
         }
     }
 
-    /// Where catalogs appear.
-    pub fn watch(&self) -> watch::Receiver<Arc<Catalog>> {
-        self.published.subscribe()
+    /// Where the catalogs appear of what is read so.
+    pub fn watch(&self, protocol: Protocol) -> Watched {
+        self.published[&protocol].subscribe()
     }
 
     /// Goes round until both clusters have answered.
@@ -130,9 +136,9 @@ impl Discovery {
         let failed: Vec<(&Change, WireError)> =
             changes.iter().zip(outcomes).filter_map(|(change, outcome)| Some((change, outcome.err()?))).collect();
         self.bases.learn(&mut plan, &failed);
-        let before = self.published.borrow().clone();
         let outcome = Outcome { targets: known, changes: &changes, failed: &failed };
-        let admitted = admit(sorted.copied.iter(), &outcome, &before.admitted);
+        let before = self.published.values().flat_map(|catalog| catalog.borrow().admitted.clone()).collect();
+        let admitted = admit(sorted.copied.iter(), &outcome, &before);
         let round = Round {
             chosen: &chosen,
             sorted: &sorted,
@@ -142,7 +148,9 @@ impl Discovery {
             admitted: &admitted,
         };
         self.teller.tell(&round);
-        self.publish(chosen, admitted);
+        let read = sorted.copied.iter().map(|copied| (copied.topic.id, copied.protocol));
+        self.known.extend(read.filter(|(id, _)| admitted.contains_key(id)));
+        self.publish(&chosen, &sorted, &admitted);
         targets.map(drop)
     }
 
@@ -150,7 +158,7 @@ impl Discovery {
     /// first, the source second: what another worker has brought over meanwhile is then seen at the source, too.
     pub async fn look(&mut self) -> Result<Seen, WireError> {
         let listed = look::list(&mut self.source, &self.flow.topics).await?;
-        let mut chosen = judge::choose(&self.flow.topics, listed);
+        let chosen = judge::choose(&self.flow.topics, listed);
         let existing = chosen.wanted.iter().filter(|(_, wanted)| wanted.found.is_ok());
         let names: Vec<String> = existing.map(|(name, _)| name.clone()).collect();
         let copied: Vec<&'static str> = self.flow.target_topics.copied().map(|(name, _)| name).collect();
@@ -161,7 +169,12 @@ impl Discovery {
         let asked: Vec<&'static str> = copied.iter().copied().filter(|name| *name != POLICY).chain([POLICY]).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let told = settings(&mut self.source, &names, &asked).await?;
-        let sorted = judge::sort(&mut chosen, told, routes, self.flow.allow_unordered_compacted);
+        let ways = Ways {
+            protocol: self.flow.protocol,
+            allow_compacted: self.flow.allow_unordered_compacted,
+            known: &self.known,
+        };
+        let sorted = judge::sort(&chosen, told, routes, ways);
         Ok(Seen { chosen, sorted, targets })
     }
 
@@ -179,11 +192,23 @@ impl Discovery {
         targets.map(route).collect()
     }
 
-    fn publish(&self, chosen: Chosen, admitted: BTreeMap<Uuid, i32>) {
-        let subscribed: Arc<[String]> = chosen.wanted.keys().cloned().collect();
-        let topics = chosen.wanted.into_values().filter_map(|wanted| wanted.found.ok());
-        let topics: BTreeMap<Uuid, TopicInfo> = topics.map(|topic| (topic.id, topic)).collect();
-        let found = Arc::new(Catalog { subscribed, topics, admitted, endpoints: self.source.endpoints() });
-        self.published.send_if_modified(|known| std::mem::replace(known, found.clone()) != found);
+    /// Each group subscribes to what is read through it. What is not sorted yet is subscribed to where the flow reads most of its topics.
+    fn publish(&self, chosen: &Chosen, sorted: &Sorted, admitted: &BTreeMap<Uuid, i32>) {
+        let ways: HashMap<&str, Protocol> =
+            sorted.copied.iter().map(|copied| (copied.topic.name.as_str(), copied.protocol)).collect();
+        for (protocol, published) in &self.published {
+            let is_read = |name: &str| ways.get(name).copied().unwrap_or(self.flow.protocol) == *protocol;
+            let wanted = || chosen.wanted.iter().filter(|(name, _)| is_read(name));
+            let topics = wanted().filter_map(|(_, wanted)| wanted.found.clone().ok());
+            let topics: BTreeMap<Uuid, TopicInfo> = topics.map(|topic| (topic.id, topic)).collect();
+            let admitted = admitted.iter().filter(|(id, _)| topics.contains_key(id));
+            let found = Arc::new(Catalog {
+                subscribed: wanted().map(|(name, _)| name.clone()).collect(),
+                admitted: admitted.map(|(id, count)| (*id, *count)).collect(),
+                endpoints: self.source.endpoints(),
+                topics,
+            });
+            published.send_if_modified(|known| std::mem::replace(known, found.clone()) != found);
+        }
     }
 }

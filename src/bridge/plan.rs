@@ -178,7 +178,7 @@ fn left(flow: &Flow, logs: &Logs, (at, earliest, end): (&(String, i32), i64, i64
 
 fn waiting(seen: &Seen) -> Vec<(String, String)> {
     let missing = seen.sorted.missing.iter().map(|(topic, error)| (topic.clone(), error.to_string()));
-    let compacted = seen.sorted.compacted.iter().map(|topic| (topic.clone(), "it is compacted".to_owned()));
+    let compacted = seen.sorted.compacted.iter().map(|topic| (topic.clone(), "it is compacted by now".to_owned()));
     let unknown = seen.sorted.unknown.iter().map(|(topic, error)| (topic.clone(), error.to_string()));
     missing.chain(compacted).chain(unknown).chain(seen.sorted.unroutable.iter().cloned()).collect()
 }
@@ -243,7 +243,7 @@ fn size(bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Protocol};
     use crate::metrics::registry;
     use uuid::Uuid;
 
@@ -274,7 +274,11 @@ mod tests {
 
     fn counted(more: &str, logs: &Logs) -> (u64, Option<u64>) {
         let topic = TopicInfo { name: "t".to_owned(), id: Uuid::nil(), leaders: vec![None], leader_epochs: vec![0] };
-        let counted = count(&flow(more), &Copied { topic, target: "u".to_owned(), settings: None }, logs);
+        let counted = count(
+            &flow(more),
+            &Copied { topic, target: "u".to_owned(), settings: None, protocol: Protocol::Share },
+            logs,
+        );
         (counted.offsets, counted.bytes)
     }
 

@@ -51,6 +51,7 @@ impl Flow {
             "flows.f.source.cluster = \"primary\"".to_owned(),
             "flows.f.sink.cluster = \"dr\"".to_owned(),
             format!("flows.f.share.group.id = \"{group}\""),
+            format!("flows.f.group.id = \"{group}-ordered\""),
             format!("flows.f.topics.names = {topics:?}"),
             "flows.f.topics.refresh.interval.ms = 2000".to_owned(),
             "flows.f.transaction.timeout.ms = 1000".to_owned(),
@@ -90,12 +91,17 @@ impl Flow {
         self
     }
 
+    /// The consumer group, for what is copied in order.
+    pub(crate) fn consumer_group(&self) -> String {
+        format!("{}-ordered", self.group)
+    }
+
     /// The same in another share group.
     #[must_use]
     pub(crate) fn in_group(mut self, group: &str) -> Self {
-        let line = self.lines.iter_mut().find(|line| line.contains(".share.group.id = "));
-        let line = line.expect("every flow has a group");
-        *line = line.replace(&self.group, group);
+        for line in self.lines.iter_mut().filter(|line| line.contains("group.id = ")) {
+            *line = line.replace(&self.group, group);
+        }
         group.clone_into(&mut self.group);
         self
     }

@@ -1,13 +1,14 @@
-//! Compacted topics: refused, left alone, or copied on demand with their tombstones.
+//! Compacted topics: copied in order beside the others, with their tombstones and holes.
 
 use std::path::Path;
 
 use cluster::load::{Load, produce};
+use cluster::read::{Isolation, Record, count, read_all};
 use cluster::{Verification, pair, unique};
 
-use crate::bridge::{Flow, alter_topic, arrived, await_all};
+use crate::bridge::{Flow, alter_topic, arrived, await_all, eventually};
 use crate::flow::{assert_copied, producer, send};
-use crate::refusal::end_of;
+use crate::ordered::order::await_in_order;
 use rdkafka::producer::Producer;
 
 const COMPACT: [(&str, &str); 1] = [("cleanup.policy", "compact")];
@@ -19,27 +20,31 @@ fn write(topic: &str, start: u64) {
 }
 
 #[test]
-fn a_compacted_topic_is_refused_with_both_ways_out() {
+fn a_compacted_topic_is_copied_in_order_beside_the_others() {
     let (plain, compacted) = (unique("plain"), unique("compacted"));
-    pair().source.create_topic(&plain, 1, &[]).unwrap();
-    pair().source.create_topic(&compacted, 1, &[("cleanup.policy", "compact,delete")]).unwrap();
+    pair().source.create_topic(&plain, 2, &[]).unwrap();
+    pair().source.create_topic(&compacted, 2, &[("cleanup.policy", "compact,delete")]).unwrap();
     let flow = Flow::new(pair(), &[&plain, &compacted]);
-    let (code, log) = end_of(flow.start());
-    assert_eq!(code, Some(78));
-    for word in [&compacted, "primary", "allow.unordered.compacted = true", "topics.names"] {
-        assert!(log.contains(word), "{word} is not named");
+    let worker = flow.start();
+    for topic in [&plain, &compacted] {
+        write(topic, 0);
+        write(topic, RECORDS);
     }
-    assert!(!log.contains(&format!("topic {plain}")), "the other topic is blamed");
+    await_all(&pair().target, &plain, 2 * RECORDS);
+    let order = await_in_order((&pair().source, &pair().target), &compacted, 2 * RECORDS);
+    assert_eq!(order.duplicates, 0);
+    worker.await_ready();
 }
 
 #[test]
-fn a_topic_that_becomes_compacted_is_left_alone_until_it_is_not() {
+fn a_topic_that_becomes_compacted_is_left_alone_until_the_next_start() {
     let pair = pair();
     let [fine, changed, late] = ["fine", "changed", "late"].map(unique);
     for topic in [&fine, &changed] {
         pair.source.create_topic(topic, 2, &[]).unwrap();
     }
-    let worker = Flow::new(pair, &[&fine, &changed, &late]).with("flows.f.lanes.count = 1").start();
+    let flow = Flow::new(pair, &[&fine, &changed, &late]).with("flows.f.lanes.count = 1");
+    let mut worker = flow.start();
     for topic in [&fine, &changed] {
         write(topic, 0);
         await_all(&pair.target, topic, RECORDS);
@@ -47,31 +52,23 @@ fn a_topic_that_becomes_compacted_is_left_alone_until_it_is_not() {
 
     alter_topic(&pair.source, &changed, "cleanup.policy=compact");
     pair.source.create_topic(&late, 1, &COMPACT).unwrap();
-    pair.target.create_topic(&late, 1, &[]).unwrap();
-    for topic in [&changed, &late] {
-        println!("{}", worker.await_trouble(&[&format!("policy of topic {topic}"), "primary", "compacted"]));
-    }
+    println!("{}", worker.await_trouble(&[&format!("policy of topic {changed}"), "primary", "compacted"]));
     // A fetch that waits at the broker may still bring what is written now: so it is answered first.
     write(&fine, RECORDS);
     await_all(&pair.target, &fine, 2 * RECORDS);
-    for (topic, start) in [(&late, RECORDS), (&changed, RECORDS), (&fine, 2 * RECORDS)] {
+    for (topic, start) in [(&changed, RECORDS), (&fine, 2 * RECORDS), (&late, 0)] {
         write(topic, start);
     }
     await_all(&pair.target, &fine, 3 * RECORDS);
-    assert_eq!(
-        worker.metric("sink_record_acquire_total"),
-        4 * RECORDS as i64,
-        "not only the fine topic was acquired from"
-    );
-    assert_eq!(arrived(&pair.target, &late).unwrap().distinct, 0);
-
-    for topic in [&changed, &late] {
-        alter_topic(&pair.source, topic, "cleanup.policy=delete");
-    }
-    assert_eq!(await_all(&pair.target, &changed, 2 * RECORDS).duplicates, 0);
-    assert_eq!(await_all(&pair.target, &late, RECORDS).duplicates, 0);
-    worker.await_ready();
+    await_in_order((&pair.source, &pair.target), &late, RECORDS);
+    assert_eq!(arrived(&pair.target, &changed).unwrap().distinct, RECORDS, "it was acquired from all the same");
     assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
+
+    // From its next start on, its consumer group goes on from where the share group stands.
+    assert!(worker.shut_down().success());
+    let worker = flow.start();
+    assert_eq!(await_in_order((&pair.source, &pair.target), &changed, 2 * RECORDS).duplicates, 0);
+    worker.await_ready();
 }
 
 #[test]
@@ -99,4 +96,36 @@ fn with_the_key_a_compacted_topic_is_copied_with_its_tombstones() {
     let verified = Verification::run(Path::new(env!("CARGO_BIN_EXE_sharebridge")), &worker.process.config()).unwrap();
     println!("{}", verified.report);
     assert!(verified.is_exact());
+}
+
+#[test]
+fn what_compaction_has_left_is_copied_as_it_is() {
+    let topic = unique("holes");
+    let eager = [("cleanup.policy", "compact"), ("segment.ms", "200"), ("min.cleanable.dirty.ratio", "0.001")];
+    pair().source.create_topic(&topic, 2, &eager).unwrap();
+    let source = pair().source.bootstrap();
+    let mut written = 0;
+    eventually("compaction has taken some records", || {
+        // Each write closes the segment before it, which only then may be compacted.
+        write(&topic, written);
+        written += RECORDS;
+        (count(source, &topic, Isolation::Committed).ok()? < written).then_some(())
+    });
+    pair().source.set_topic_config(&topic, &[("cleanup.policy", "delete"), ("segment.ms", "600000")]).unwrap();
+    let original = eventually("compaction is over", || {
+        let records = read_all(source, &topic, Isolation::Committed).ok()?;
+        (records == read_all(source, &topic, Isolation::Committed).ok()?).then_some(records)
+    });
+    println!("{} of {written} records are left", original.len());
+    let _worker = Flow::new(pair(), &[&topic]).with("flows.f.group.protocol = \"consumer\"").start();
+    let contents = |records: &[Record]| -> Vec<_> {
+        let mut contents: Vec<_> = records.iter().map(|r| (r.partition, r.key.clone(), r.value.clone())).collect();
+        contents.sort_by_key(|(partition, ..)| *partition);
+        contents
+    };
+    let copy = eventually("all that is left has arrived", || {
+        let copy = read_all(pair().target.bootstrap(), &topic, Isolation::Committed).ok()?;
+        (copy.len() >= original.len()).then_some(copy)
+    });
+    assert_eq!(contents(&copy), contents(&original));
 }

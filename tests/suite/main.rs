@@ -20,6 +20,7 @@ mod many;
 mod matrix;
 mod network;
 mod open_transaction;
+mod ordered;
 mod partition;
 mod refusal;
 mod rights;

@@ -3,7 +3,8 @@
 use super::{Finding, Verdict, refusal};
 use crate::bridge::compaction::{POLICY, some};
 use crate::bridge::discovery::Seen;
-use crate::bridge::discovery::judge::Skip;
+use crate::bridge::discovery::judge::{Copied, Skip};
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::limits::SHARE_STATE_BROKERS;
 use crate::source::share::group;
@@ -156,16 +157,15 @@ fn judge_topics(flow: &Flow, seen: &Seen) -> Vec<Finding> {
     for (name, error) in &seen.sorted.missing {
         findings.push(topic(name, Verdict::Warning, format!("{error}: it is waited for")));
     }
-    if !seen.sorted.compacted.is_empty() {
+    let is_ordered = |copied: &&Copied| copied.protocol == Protocol::Consumer && flow.protocol == Protocol::Share;
+    let ordered: Vec<&str> = copied.iter().filter(is_ordered).map(|copied| copied.topic.name.as_str()).collect();
+    if !ordered.is_empty() {
         let says = format!(
-            "compacted on cluster {} ({POLICY} has compact): {}. A share group keeps no order, so that an older value of a key may arrive \
-             after a newer one, and compaction would keep the older one. Set allow.unordered.compacted = true in [flows.{}] to accept \
-             that, or take the topic out of topics.names and leave it to a tool that keeps the order of a partition",
-            flow.source.name,
-            some(&seen.sorted.compacted),
-            flow.name
+            "compacted ({POLICY} has compact), thus read in order, through consumer group {}: {}",
+            flow.consumer.id,
+            some(&ordered)
         );
-        findings.push(Finding::new(subject, Verdict::Misconfigured, says));
+        findings.push(Finding::new(subject, Verdict::Note, says));
     }
     for (name, reason) in &seen.sorted.unroutable {
         findings.push(topic(name, Verdict::Warning, format!("not copied: {reason}")));

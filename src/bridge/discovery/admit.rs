@@ -63,6 +63,7 @@ fn is_refusal(error: &WireError) -> bool {
 mod tests {
     use super::*;
     use crate::bridge::discovery::look::Present;
+    use crate::config::Protocol;
     use crate::wire::Code;
     use crate::wire::client::TopicInfo;
     use crate::wire::error::Place;
@@ -87,7 +88,7 @@ mod tests {
         let outcome = Outcome { targets: &targets, changes: &changes, failed: &failed };
         let before = before.map(|count| (topic.id, count)).into_iter().collect();
         let id = topic.id;
-        let copied = Copied { topic, target: "copy".to_owned(), settings: None };
+        let copied = Copied { topic, target: "copy".to_owned(), settings: None, protocol: Protocol::Share };
         admit([&copied].into_iter(), &outcome, &before).get(&id).copied()
     }
 

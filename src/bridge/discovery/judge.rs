@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use uuid::Uuid;
+
 use crate::bridge::compaction;
-use crate::config::{Cover, Selection};
+use crate::config::{Cover, Protocol, Selection};
 use crate::limits::TOPIC_COUNT_MAX;
 use crate::wire::client::{Described, TopicInfo};
 use crate::wire::topics::Settings;
@@ -17,22 +19,19 @@ pub enum Skip {
     Excluded,
     /// It serves a system and not its users.
     Internal,
-    /// It is compacted, which the flow does not allow.
-    Compacted,
     /// The flow has as many topics as it may have.
     TooMany,
 }
 
 impl Skip {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Excluded, Self::Internal, Self::Compacted, Self::TooMany];
+    pub const ALL: [Self; 3] = [Self::Excluded, Self::Internal, Self::TooMany];
 
     /// The reason in a word, for metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Excluded => "excluded",
             Self::Internal => "internal",
-            Self::Compacted => "compacted",
             Self::TooMany => "too_many",
         }
     }
@@ -43,7 +42,6 @@ impl fmt::Display for Skip {
         match self {
             Self::Excluded => f.write_str("topics.exclude matches it"),
             Self::Internal => f.write_str("it is an internal topic, which only topics.names would copy"),
-            Self::Compacted => f.write_str("it is compacted, and allow.unordered.compacted is not set"),
             Self::TooMany => write!(f, "the flow has {TOPIC_COUNT_MAX} topics already: make another flow of the rest"),
         }
     }
@@ -109,6 +107,8 @@ pub struct Copied {
     pub target: String,
     /// Its configs, where the source tells them.
     pub settings: Option<Settings>,
+    /// How it is read.
+    pub protocol: Protocol,
 }
 
 /// Where topics go: by their names the targets, or why there is none.
@@ -121,7 +121,7 @@ pub struct Sorted {
     pub copied: Vec<Copied>,
     /// Those that have no topic of their own on the target, or whose records would come back.
     pub unroutable: Vec<(String, String)>,
-    /// Named ones that are compacted, which the flow does not allow.
+    /// Those that were compacted while they were read through the share group, which the flow does not allow.
     pub compacted: Vec<String>,
     /// Those that may be compacted, since the source does not tell.
     pub unknown: Vec<(String, WireError)>,
@@ -129,15 +129,41 @@ pub struct Sorted {
     pub missing: Vec<(String, WireError)>,
 }
 
-/// Sorts chosen topics by their configs; what is skipped on their account goes to the skipped ones.
+/// How a flow reads its topics.
+#[derive(Debug, Clone, Copy)]
+pub struct Ways<'a> {
+    /// What the flow asks for.
+    pub protocol: Protocol,
+    /// Whether compacted topics are read through the share group, too.
+    pub allow_compacted: bool,
+    /// How topics are read that are read already.
+    pub known: &'a HashMap<Uuid, Protocol>,
+}
+
+impl Ways<'_> {
+    /// How a topic is read; `None` where order would be lost. A share group keeps none between deliveries: an older value of a key may
+    /// arrive after a newer one, and compaction on the target would keep the older one for ever. So compacted topics go through the
+    /// consumer group. A topic that is read already stays where it is: its position is there.
+    fn of(&self, topic: Uuid, is_uncompacted: bool) -> Option<Protocol> {
+        let known = self.known.get(&topic).copied();
+        match (self.protocol, known) {
+            (Protocol::Consumer, _) | (_, Some(Protocol::Consumer)) => Some(Protocol::Consumer),
+            _ if is_uncompacted || self.allow_compacted => Some(Protocol::Share),
+            (Protocol::Share, Some(Protocol::Share)) => None,
+            (Protocol::Share, None) => Some(Protocol::Consumer),
+        }
+    }
+}
+
+/// Sorts chosen topics by their configs.
 pub fn sort(
-    chosen: &mut Chosen,
+    chosen: &Chosen,
     mut settings: HashMap<String, Result<Settings, WireError>>,
     mut routes: Routes,
-    allow_compacted: bool,
+    ways: Ways<'_>,
 ) -> Sorted {
     let mut sorted = Sorted::default();
-    for (name, Wanted { is_named, found }) in &chosen.wanted {
+    for (name, Wanted { found, .. }) in &chosen.wanted {
         let topic = match found {
             Ok(topic) => topic.clone(),
             Err(error) => {
@@ -153,23 +179,24 @@ pub fn sort(
             }
             None => continue,
         };
-        match settings.remove(name) {
-            Some(Ok(settings)) if allow_compacted || compaction::is_uncompacted(&settings) => {
-                sorted.copied.push(Copied { topic, target, settings: Some(settings) });
-            }
-            Some(Ok(_)) if *is_named => sorted.compacted.push(name.clone()),
-            Some(Ok(_)) => {
-                chosen.skipped.insert(name.clone(), Skip::Compacted);
-            }
-            Some(Err(_)) if allow_compacted => sorted.copied.push(Copied { topic, target, settings: None }),
+        let (settings, unread) = match settings.remove(name) {
+            Some(Ok(settings)) => (Some(settings), None),
             // Deleted meanwhile.
-            Some(Err(error)) if error.code() == Some(Code::UnknownTopicOrPartition) => {}
-            Some(Err(error)) => sorted.unknown.push((name.clone(), error)),
-            None => {}
+            Some(Err(error)) if error.code() == Some(Code::UnknownTopicOrPartition) => continue,
+            Some(Err(error)) => (None, Some(error)),
+            None => continue,
+        };
+        let is_uncompacted = settings.as_ref().is_some_and(compaction::is_uncompacted);
+        match (ways.of(topic.id, is_uncompacted), unread) {
+            (Some(protocol), None) => sorted.copied.push(Copied { topic, target, settings, protocol }),
+            // Nobody need know its policy.
+            (Some(protocol), Some(_)) if ways.protocol == Protocol::Consumer || ways.allow_compacted => {
+                sorted.copied.push(Copied { topic, target, settings, protocol });
+            }
+            (_, Some(error)) => sorted.unknown.push((name.clone(), error)),
+            (None, None) => sorted.compacted.push(name.clone()),
         }
     }
-    let skipped = &chosen.skipped;
-    chosen.wanted.retain(|name, _| !skipped.contains_key(name));
     sorted
 }
 
@@ -179,7 +206,6 @@ mod tests {
     use crate::config::Pattern;
     use crate::wire::error::Place;
     use crate::wire::topics::Setting;
-    use uuid::Uuid;
 
     fn selection(names: &[&str], regex: &[&str], exclude: &[&str]) -> Selection {
         let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(text).unwrap()).collect();
@@ -192,8 +218,12 @@ mod tests {
         WireError::Answered { place, api: "DescribeConfigs", what: "topic".into(), code, message: None }
     }
 
+    fn id(name: &str) -> Uuid {
+        Uuid::from_u128(name.bytes().fold(0, |id, byte| (id << 8) | u128::from(byte)))
+    }
+
     fn described(name: &str) -> Described {
-        let info = TopicInfo { name: name.to_owned(), id: Uuid::nil(), leaders: vec![None], leader_epochs: vec![0] };
+        let info = TopicInfo { name: name.to_owned(), id: id(name), leaders: vec![None], leader_epochs: vec![0] };
         (name.to_owned(), Ok(info))
     }
 
@@ -201,8 +231,8 @@ mod tests {
         Ok([("cleanup.policy", Setting { value: policy.to_owned(), is_own: true })].into())
     }
 
-    fn names(sorted: &Sorted) -> Vec<&str> {
-        sorted.copied.iter().map(|copied| copied.topic.name.as_str()).collect()
+    fn ways(protocol: Protocol, known: &HashMap<Uuid, Protocol>) -> Ways<'_> {
+        Ways { protocol, allow_compacted: false, known }
     }
 
     #[test]
@@ -253,29 +283,48 @@ mod tests {
     fn a_topic_without_a_target_of_its_own_is_left_alone() {
         let mut routes = routes();
         routes.insert("t0".to_owned(), Err("it meets another".to_owned()));
-        let sorted = sort(&mut chosen(7), told(), routes, false);
-        assert_eq!(names(&sorted), ["t2", "t4"]);
-        assert_eq!(sorted.copied[0].target, "copy-2");
+        let sorted = sort(&chosen(7), told(), routes, ways(Protocol::Share, &HashMap::new()));
+        assert_eq!(read(&sorted, Protocol::Share), ["t2", "t4"]);
+        assert_eq!(sorted.copied[1].target, "copy-2");
         assert_eq!(sorted.unroutable, [("t0".to_owned(), "it meets another".to_owned())]);
     }
 
+    fn read(sorted: &Sorted, protocol: Protocol) -> Vec<&str> {
+        let copied = sorted.copied.iter().filter(|copied| copied.protocol == protocol);
+        copied.map(|copied| copied.topic.name.as_str()).collect()
+    }
+
     #[test]
-    fn only_topics_that_are_known_not_to_be_compacted_are_copied() {
-        let mut chosen = chosen(7);
-        let sorted = sort(&mut chosen, told(), routes(), false);
-        assert_eq!(names(&sorted), ["t0", "t2", "t4"]);
-        assert_eq!(sorted.compacted, ["t1"], "named");
-        assert_eq!(chosen.skipped, [("t3".to_owned(), Skip::Compacted)].into(), "matched");
-        assert!(!chosen.wanted.contains_key("t3"));
+    fn compacted_topics_are_read_in_order_and_those_of_unknown_policy_wait() {
+        let sorted = sort(&chosen(7), told(), routes(), ways(Protocol::Share, &HashMap::new()));
+        assert_eq!(read(&sorted, Protocol::Share), ["t0", "t2", "t4"]);
+        assert_eq!(read(&sorted, Protocol::Consumer), ["t1", "t3"]);
+        assert!(sorted.compacted.is_empty());
         assert_eq!(sorted.unknown.len(), 1);
         assert_eq!(sorted.unknown[0].0, "t6");
     }
 
     #[test]
-    fn a_flow_that_allows_it_copies_compacted_topics_and_those_of_unknown_policy() {
-        let mut chosen = chosen(7);
-        let sorted = sort(&mut chosen, told(), routes(), true);
-        assert_eq!(names(&sorted), ["t0", "t1", "t2", "t3", "t4", "t5", "t6"]);
-        assert!(sorted.copied[6].settings.is_none() && sorted.unknown.is_empty() && chosen.skipped.is_empty());
+    fn a_topic_stays_where_its_position_is() {
+        let known = [(id("t1"), Protocol::Share), (id("t0"), Protocol::Consumer)].into();
+        let sorted = sort(&chosen(7), told(), routes(), ways(Protocol::Share, &known));
+        assert_eq!(read(&sorted, Protocol::Share), ["t2", "t4"]);
+        assert_eq!(read(&sorted, Protocol::Consumer), ["t0", "t3"]);
+        assert_eq!(sorted.compacted, ["t1"]);
+    }
+
+    #[test]
+    fn a_flow_that_allows_it_reads_all_through_the_share_group() {
+        let known = HashMap::new();
+        let ways = Ways { allow_compacted: true, ..ways(Protocol::Share, &known) };
+        let sorted = sort(&chosen(7), told(), routes(), ways);
+        assert_eq!(read(&sorted, Protocol::Share), ["t0", "t1", "t2", "t3", "t4", "t6"]);
+        assert!(sorted.copied[5].settings.is_none() && sorted.unknown.is_empty());
+    }
+
+    #[test]
+    fn an_ordered_flow_needs_not_know_a_policy() {
+        let sorted = sort(&chosen(7), told(), routes(), ways(Protocol::Consumer, &HashMap::new()));
+        assert_eq!(read(&sorted, Protocol::Consumer), ["t0", "t1", "t2", "t3", "t4", "t6"]);
     }
 }

@@ -40,7 +40,7 @@ impl Bases {
         targets: &HashMap<String, Target>,
     ) -> Plan {
         let mut plan = Plan::default();
-        for Copied { topic, target, settings } in copied {
+        for Copied { topic, target, settings, .. } in copied {
             match (targets.get(target), settings) {
                 (Some(Target::Absent), Some(source)) if config.create => {
                     plan.changes.push(Change::create(target, topic.partition_count(), source, config));
@@ -109,6 +109,7 @@ impl Bases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Protocol;
     use crate::wire::client::TopicInfo;
     use crate::wire::error::Place;
     use crate::wire::topics::{Setting, Settings};
@@ -120,7 +121,12 @@ mod tests {
     fn source(partitions: usize, retention: &str) -> Vec<Copied> {
         let (leaders, leader_epochs) = (vec![None; partitions], vec![0; partitions]);
         let info = TopicInfo { name: "t".to_owned(), id: Uuid::nil(), leaders, leader_epochs };
-        vec![Copied { topic: info, target: "copy".to_owned(), settings: Some(settings(retention, true)) }]
+        vec![Copied {
+            topic: info,
+            target: "copy".to_owned(),
+            settings: Some(settings(retention, true)),
+            protocol: Protocol::Share,
+        }]
     }
 
     fn settings(retention: &str, is_own: bool) -> Settings {

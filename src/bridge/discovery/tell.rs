@@ -80,16 +80,17 @@ impl Teller {
         }
         for topic in &round.sorted.compacted {
             let reason = format!(
-                "the topic is compacted on cluster {} now ({POLICY} has compact), and a share group keeps no order: nothing is acquired \
-                 from it until its policy is changed back, or allow.unordered.compacted = true is set in [flows.{flow}]",
-                source.name
+                "the topic is compacted on cluster {} now ({POLICY} has compact), and the share group that reads it keeps no order: nothing is \
+                 acquired from it until its policy is changed back, allow.unordered.compacted = true is set in [flows.{flow}], or all workers of \
+                 the flow have been restarted, after which consumer group {} reads it from where the share group stands",
+                source.name, self.flow.consumer.id
             );
             troubles.insert(format!("policy of topic {topic}"), reason);
         }
         for (topic, error) in &round.sorted.unknown {
             let reason = format!(
-                "{error}: nothing is acquired from the topic while it may be compacted, unless allow.unordered.compacted = true is set in \
-                 [flows.{flow}]"
+                "{error}: nothing is acquired from the topic while it may be compacted, unless allow.unordered.compacted = true or \
+                 group.protocol = \"consumer\" is set in [flows.{flow}]"
             );
             troubles.insert(format!("policy of topic {topic}"), reason);
         }
@@ -107,7 +108,7 @@ impl Teller {
     }
 
     /// What a topic lacks on the target, unless a change has failed.
-    fn lack(&self, Copied { topic, target: name, settings }: &Copied, round: &Round<'_>) -> Option<String> {
+    fn lack(&self, Copied { topic, target: name, settings, .. }: &Copied, round: &Round<'_>) -> Option<String> {
         let waits = !round.admitted.contains_key(&topic.id);
         let target = &self.flow.sink.name;
         match round.targets {
@@ -140,7 +141,7 @@ impl Teller {
             let new: Vec<&str> = all.into_iter().filter(|topic| self.skipped.get(*topic) != Some(&skip)).collect();
             match skip {
                 _ if new.is_empty() => {}
-                Skip::Compacted | Skip::TooMany => {
+                Skip::TooMany => {
                     tracing::warn!(flow, topics = some(&new), reason = %skip, "matched and not copied");
                 }
                 Skip::Excluded | Skip::Internal => {
