@@ -44,7 +44,8 @@ pub(crate) fn measure(binary: &Path, runs: u32, round_trip: Duration) -> anyhow:
     let proxy = Proxy::start()?;
     eprintln!("bench: starting two Kafka clusters, the source behind a proxy");
     let spec = |name: &str| Spec { jvm: BROKER, ..Spec::named(name) };
-    let pair = Pair::start(spec("bench-source").behind(&proxy), spec("bench-target"))?;
+    let source = spec("bench-source").behind(&proxy).with("group.share.max.partition.max.record.locks", "10000");
+    let pair = Pair::start(source, spec("bench-target"))?;
     println!("round trip to the source: {} ms", round_trip.as_millis());
     println!("| way | partitions | predicted, records/s | measured, records/s | measured / predicted |");
     println!("|---|---|---|---|---|");
