@@ -22,12 +22,14 @@ use crate::source::share::ShareSource;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
 use crate::source::share::parking::Parking;
+use crate::source::start::StartError;
 
 pub mod check;
 pub mod compaction;
 pub mod discovery;
 pub mod identity;
 pub mod observe;
+pub mod order;
 pub mod plan;
 pub mod prepare;
 
@@ -63,6 +65,9 @@ pub enum Refusal {
     /// Its share group can't be brought to the configs that it needs.
     #[error(transparent)]
     Group(#[from] GroupError),
+    /// Its group can't be put to where it should begin.
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// Its clusters do not allow what it needs, or it does not allow what they have.
     #[error(transparent)]
     Unfit(#[from] Unfit),

@@ -149,6 +149,13 @@ pub const SHARE_STATE_BROKERS: usize = 3;
 /// Round trips of which the shortest counts as the distance of a cluster.
 pub const PROBES_OF_DISTANCE: u32 = 3;
 
+/// What the brokers take for a cycle of fetch, produce, commit and acknowledge, beside the way: measured on a quiet machine
+/// (`scripts/bench --distance`). It only counts in what `check` and `plan` predict.
+pub const CYCLE_WORK: Duration = Duration::from_millis(8);
+
+/// Of what the lanes of a consumer group may hold, this fraction is read ahead.
+pub const READ_AHEAD_DIVISOR: u64 = 2;
+
 /// Largest document that is taken from a status server, bytes: some 300 for each flow and trouble.
 pub const STATUS_BYTES_MAX: usize = 16 << 20;
 

@@ -78,12 +78,12 @@ metrics_of! { FlowMetrics, "flow", "flow";
     held_bytes: Gauge<i64, AtomicI64>, "memory_bytes", "Bytes of record batches in memory";
     rewritten: Gauge<i64, AtomicI64>, "rewritten_offsets", "Offsets rewritten by an unclean leader election of the source that are still to be copied";
     recopied: Counter, "rewritten_record_copy", "Records copied from the source's log, since its share group does not deliver them";
-    backlog: Gauge<i64, AtomicI64>, "share_group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
-    delay: Gauge<i64, AtomicI64>, "share_group_delay_seconds", "Age of the oldest record that the share group still has to do, in the worst topic partition; -1 while it is unknown";
+    backlog: Gauge<i64, AtomicI64>, "group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
+    delay: Gauge<i64, AtomicI64>, "group_delay_seconds", "Age of the oldest record that the group still has to do, in the worst topic partition; -1 while it is unknown";
     topics: Gauge<i64, AtomicI64>, "topics", "Topics that are copied";
     topics_skipped: Family<SkipLabels, Gauge<i64, AtomicI64>>, "topics_skipped", "Topics that a pattern matches and that are not copied";
     config_differences: Gauge<i64, AtomicI64>, "topic_config_differences", "Topic configs that were set on the target by hand and are left alone";
-    lag: Family<PartitionLabels, Gauge<i64, AtomicI64>>, "share_group_lag", "Records that the share group still has to do, as the broker says";
+    lag: Family<PartitionLabels, Gauge<i64, AtomicI64>>, "group_lag", "Records that the group still has to do";
 }
 
 metrics_of! { ClusterMetrics, "cluster", "cluster";

@@ -13,8 +13,11 @@ use crate::batch::{OffsetRange, RecordBatch, within, without};
 
 pub mod catalog;
 pub mod consumer;
+mod epoch;
+pub mod group;
 pub mod leadership;
 pub mod share;
+pub mod start;
 
 /// A topic partition by topic id, as fetches name it.
 pub type Key = (Uuid, i32);

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::batch::Hop;
 use crate::bridge::discovery::Discovery;
 use crate::bridge::identity::Identities;
+use crate::bridge::order::Order;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::NOT_YET_MAX;
@@ -93,8 +94,14 @@ pub async fn check(flow: &Flow, identities: &Identities) -> Result<(Vec<Finding>
     let seen = discovery.look().await?;
     findings.extend(source::topics(&mut source, flow, &seen).await?);
     findings.extend(target::topics(&mut target, &seen, &discovery.plan(&seen)).await?);
-    findings.push(ceiling::look(&mut source, &mut target, flow).await?);
+    findings.push(order(flow));
+    findings.extend(ceiling::look(&mut source, &mut target, flow).await?);
     Ok((findings, hop))
+}
+
+/// What is kept of the order of records.
+fn order(flow: &Flow) -> Finding {
+    Finding::new("order", Verdict::Note, Order::of(flow).to_string())
 }
 
 /// Asks again for a while where a cluster answers that it is not ready yet, as right after its start.

@@ -1,30 +1,32 @@
-//! Looks at the share group as a whole: how far all of its workers have come, and what it will not deliver.
+//! Looks at a flow's group as a whole: how far all of its workers have come, and what a share group will not deliver.
 
+mod consumer;
 mod delay;
+mod lags;
 
 use std::collections::HashSet;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
-use delay::Delays;
+pub use consumer::ConsumerObserver;
+use lags::Lags;
 
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::recopy::{Progress, Recopy, RecopyError};
 use crate::lane::{Wish, told};
 use crate::limits::PROGRESS_EVERY;
-use crate::metrics::{FlowMetrics, PartitionLabels};
+use crate::metrics::FlowMetrics;
 use crate::sink::kafka::KafkaSink;
 use crate::source::TopicPartition;
 use crate::source::catalog::Watched;
+use crate::source::group::Standing;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::lookout::Lookout;
 use crate::source::share::rewritten::Rewritten;
 use crate::wire::admin::share_progress;
 use crate::wire::client::TopicInfo;
 use crate::wire::offsets::share_members;
-use crate::wire::share::ShareProgress;
 use crate::wire::{Client, WireError};
 
 /// See the module.
@@ -37,11 +39,9 @@ pub struct Observer {
     recopy: Recopy<KafkaSink>,
     /// Member ids of our lanes.
     pub members: Vec<String>,
-    /// Topic partitions whose lag is shown.
-    shown: HashSet<PartitionLabels>,
+    lags: Lags,
     /// Topic partitions whose copy has failed.
     troubled: HashSet<TopicPartition>,
-    delays: Delays,
     health: Health,
     metrics: FlowMetrics,
 }
@@ -54,8 +54,6 @@ impl Observer {
         frontiers: Frontiers,
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
-        metrics.backlog.set(-1);
-        metrics.delay.set(-1);
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
@@ -63,9 +61,8 @@ impl Observer {
             lookout: Lookout::new(&flow.group.id, frontiers),
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
-            shown: HashSet::new(),
+            lags: Lags::new(metrics.clone()),
             troubled: HashSet::new(),
-            delays: Delays::default(),
             health,
             metrics,
         }
@@ -110,39 +107,17 @@ impl Observer {
         let mut progress = share_progress(&mut self.client, &self.share_group).await?;
         // The group remembers topics that the flow does not copy any more.
         progress.retain(|partition| names.binary_search(&partition.topic).is_ok());
-        self.show(&progress);
+        let standings: Vec<Standing> = progress.iter().cloned().map(Standing::from).collect();
+        self.lags.show(&standings);
         self.lookout.look(&mut self.client, &topics, &progress).await
-    }
-
-    fn show(&mut self, progress: &[ShareProgress]) {
-        let labels = |partition: &ShareProgress| PartitionLabels {
-            topic: partition.topic.clone(),
-            partition: partition.partition,
-        };
-        let lag = |partition: &ShareProgress| {
-            let labels = labels(partition);
-            let lag = partition.lag.and_then(|lag| i64::try_from(lag).ok());
-            self.metrics.lag.get_or_create(&labels).set(lag.unwrap_or(-1));
-            lag
-        };
-        let lags: Vec<Option<i64>> = progress.iter().map(lag).collect();
-        // Deleted topics are not shown for ever.
-        let shown: HashSet<PartitionLabels> = progress.iter().map(labels).collect();
-        for gone in self.shown.difference(&shown) {
-            self.metrics.lag.remove(gone);
-        }
-        self.shown = shown;
-        // A group that the coordinator knows nothing of yet has not done everything.
-        let backlog = if lags.is_empty() { None } else { lags.into_iter().sum() };
-        self.metrics.backlog.set(backlog.unwrap_or(-1));
-        let delay = self.delays.look(Instant::now(), progress);
-        self.metrics.delay.set(delay.map_or(-1, |delay| delay.as_secs().cast_signed()));
     }
 
     /// Of all processes of the group, the one with the first member id copies what the group does not deliver.
     async fn is_first(&mut self) -> bool {
         match share_members(&mut self.client, &self.share_group).await {
-            Ok(members) => members.iter().min().is_some_and(|first| self.members.contains(first)),
+            Ok(members) => {
+                members.iter().map(|member| &member.id).min().is_some_and(|first| self.members.contains(first))
+            }
             Err(error) => {
                 self.client.forget_coordinators();
                 tracing::debug!(group = self.share_group, %error, "members of the share group unknown");

@@ -5,26 +5,28 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::bridge::check::ceiling::records_per_second;
+use crate::bridge::check::ceiling::Distances;
 use crate::bridge::discovery::judge::{Copied, Skip};
 use crate::bridge::discovery::{Discovery, Seen};
 use crate::bridge::identity::Identities;
-use crate::config::StartPosition;
+use crate::bridge::order::Order;
+use crate::config::{OffsetReset, Protocol};
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::metrics::FlowMetrics;
-use crate::source::share::group::{self, GroupError};
-use crate::source::share::start::{Offsets, Placement};
-use crate::wire::admin::{Configs, Resource, describe_configs, share_progress};
+use crate::source::group::{Group, Offsets, Standing};
+use crate::source::share::group;
+use crate::source::start::{Placement, StartError};
+use crate::wire::admin::{Resource, describe_configs};
 use crate::wire::client::TopicInfo;
 use crate::wire::log::{Moment, list_offsets, sizes};
-use crate::wire::probe::distance;
-use crate::wire::share::ShareProgress;
 use crate::wire::{Client, Code, WireError};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Plan {
+    /// What is kept of the order of records.
+    pub order: String,
     /// What would be set on the source, a line each.
     pub source: Vec<String>,
     /// What would be changed on the target, a line each.
@@ -64,7 +66,8 @@ struct Logs {
     earliest: Offsets,
     end: Offsets,
     start: Offsets,
-    progress: Vec<ShareProgress>,
+    standings: Vec<Standing>,
+    has_begun: bool,
     bytes: Option<BTreeMap<(String, i32), u64>>,
 }
 
@@ -78,18 +81,16 @@ pub async fn plan(flow: &Flow, identities: &Identities) -> Result<Plan, WireErro
     identities.learn(flow).await?;
     let infos: Vec<TopicInfo> = seen.sorted.copied.iter().map(|copied| copied.topic.clone()).collect();
     let changes = discovery.plan(&seen);
-    let configs = describe_configs(&mut source, Resource::Group, &flow.group.id).await?;
+    let configs = configs(&mut source, flow).await?;
     let logs = look(&mut source, flow, &infos).await?;
     let topics: Vec<TopicPlan> = seen.sorted.copied.iter().map(|copied| count(flow, copied, &logs)).collect();
-    let ceiling = records_per_second(
-        (distance(&mut source).await?, distance(&mut Client::new(flow.sink.clone())).await?),
-        flow.group.record_locks_max,
-    );
+    let distances = Distances::measure(&mut source, &mut Client::new(flow.sink.clone())).await?;
     Ok(Plan {
-        source: on_source(flow, &configs, &logs),
+        order: Order::of(flow).to_string(),
+        source: configs.into_iter().chain(start(flow, &logs)).collect(),
         target: changes.changes.iter().map(ToString::to_string).collect(),
         left: changes.left.iter().map(|(topic, difference)| format!("topic {topic}: {difference}")).collect(),
-        at_least: at_least(flow, &topics, ceiling),
+        at_least: at_least(flow, &topics, distances),
         topics,
         waiting: waiting(&seen),
         skipped: seen.chosen.skipped,
@@ -97,16 +98,16 @@ pub async fn plan(flow: &Flow, identities: &Identities) -> Result<Plan, WireErro
 }
 
 async fn look(client: &mut Client, flow: &Flow, topics: &[TopicInfo]) -> Result<Logs, WireError> {
-    let progress = match share_progress(client, &flow.group.id).await {
-        Err(error) if error.code() == Some(Code::GroupIdNotFound) => vec![],
-        progress => progress?,
-    };
+    let group = Group::of(flow, flow.protocol);
+    let stored = group.stored(client).await?;
+    let has_begun = stored.keys().any(|(name, _)| topics.iter().any(|topic| topic.name == *name));
+    let standings = group.standings(client, topics).await?;
     // In this order: a log grows at its end.
     let earliest = list_offsets(client, topics, Moment::Earliest).await?;
     let end = list_offsets(client, topics, Moment::End).await?;
-    let start = match Placement::new(flow.group.clone()).look_up(client, topics).await {
+    let start = match Placement::of(flow, flow.protocol).look_up(client, topics).await {
         Ok(start) => start,
-        Err(GroupError::Cluster(error)) => return Err(error),
+        Err(StartError::Cluster(error)) => return Err(error),
         // `check` and `run` tell of a group that has never begun.
         Err(_) => Offsets::new(),
     };
@@ -115,24 +116,29 @@ async fn look(client: &mut Client, flow: &Flow, topics: &[TopicInfo]) -> Result<
         Err(error) if error.code() == Some(Code::ClusterAuthorizationFailed) => None,
         Err(error) => return Err(error),
     };
-    Ok(Logs { earliest, end, start, progress, bytes })
+    Ok(Logs { earliest, end, start, standings, has_begun, bytes })
 }
 
-fn on_source(flow: &Flow, configs: &Configs, logs: &Logs) -> Vec<String> {
-    let differing = group::differing(&group::wanted(&flow.group), configs);
-    let mut lines: Vec<String> = differing
-        .iter()
-        .map(|(name, value)| {
-            let now = configs.get(name).map_or("not set", String::as_str);
-            format!("share group {}: set {name} to {value}, from {now}", flow.group.id)
-        })
-        .collect();
-    let has_begun = logs.progress.iter().any(|progress| progress.start_offset.is_some());
-    if !has_begun && flow.group.start != StartPosition::Auto {
-        let partitions = logs.start.len();
-        lines.push(format!("share group {}: set the start offsets of {partitions} partitions", flow.group.id));
+/// Configs of the share group that would be set, a line each.
+async fn configs(client: &mut Client, flow: &Flow) -> Result<Vec<String>, WireError> {
+    if flow.protocol == Protocol::Consumer {
+        return Ok(vec![]);
     }
-    lines
+    let configs = describe_configs(client, Resource::Group, &flow.group.id).await?;
+    let differing = group::differing(&group::wanted(&flow.group), &configs);
+    let line = |(name, value): (&String, &String)| {
+        let now = configs.get(name).map_or("not set", String::as_str);
+        format!("share group {}: set {name} to {value}, from {now}", flow.group.id)
+    };
+    Ok(differing.iter().map(line).collect())
+}
+
+/// Where a new group would be put (pure).
+fn start(flow: &Flow, logs: &Logs) -> Option<String> {
+    let placed = !logs.has_begun && !logs.start.is_empty();
+    placed.then(|| {
+        format!("{}: set the start offsets of {} partitions", Group::of(flow, flow.protocol), logs.start.len())
+    })
 }
 
 /// Counts what is left of a topic (pure).
@@ -164,16 +170,18 @@ fn count(flow: &Flow, Copied { topic, target, .. }: &Copied, logs: &Logs) -> Top
 
 /// Offsets of a partition that are still to be copied.
 fn left(flow: &Flow, logs: &Logs, (at, earliest, end): (&(String, i32), i64, i64)) -> u64 {
-    let begun = logs.progress.iter().find(|p| p.topic == at.0 && p.partition == at.1);
-    if let Some((start, lag)) = begun.and_then(|progress| Some((progress.start_offset?, progress.lag))) {
-        return lag.unwrap_or_else(|| end.saturating_sub(start.max(earliest)).max(0).cast_unsigned());
+    let behind = |start: i64| end.saturating_sub(start.max(earliest)).max(0).cast_unsigned();
+    if let Some(start) = logs.start.get(at).filter(|_| !logs.has_begun) {
+        return behind(*start);
     }
-    let start = match (logs.start.get(at), flow.group.offset_reset.as_str()) {
-        (Some(start), _) => *start,
-        (None, "latest") => end,
-        (None, _) => earliest,
-    };
-    end.saturating_sub(start.max(earliest)).max(0).cast_unsigned()
+    let standing = logs.standings.iter().find(|standing| standing.topic == at.0 && standing.partition == at.1);
+    if let Some((position, lag)) = standing.and_then(|standing| Some((standing.position?, standing.lag))) {
+        return lag.unwrap_or_else(|| behind(position));
+    }
+    match Group::of(flow, flow.protocol).offset_reset {
+        OffsetReset::Latest => 0,
+        OffsetReset::Earliest | OffsetReset::Within(_) => behind(earliest),
+    }
 }
 
 fn waiting(seen: &Seen) -> Vec<(String, String)> {
@@ -183,15 +191,19 @@ fn waiting(seen: &Seen) -> Vec<(String, String)> {
     missing.chain(compacted).chain(unknown).chain(seen.sorted.unroutable.iter().cloned()).collect()
 }
 
-/// How long a copy takes at least: by the window of the longest partition, and by the limits of one process (pure).
-fn at_least(flow: &Flow, topics: &[TopicPlan], ceiling: f64) -> Option<Duration> {
+/// How long a copy takes at least: by the window of the longest partition, by the memory of one process, and by its limits (pure).
+fn at_least(flow: &Flow, topics: &[TopicPlan], distances: Distances) -> Option<Duration> {
     let offsets: u64 = topics.iter().map(|topic| topic.offsets).sum();
     let bytes: u64 = topics.iter().filter_map(|topic| topic.bytes).sum();
     let longest = topics.iter().map(|topic| topic.longest).max().filter(|longest| *longest > 0)?;
     let by = |amount: u64, rate: f64| amount as f64 / rate;
     let limited = |amount: u64, limit: Option<NonZeroU64>| limit.map_or(0.0, |limit| by(amount, limit.get() as f64));
-    let seconds =
-        by(longest, ceiling).max(limited(bytes, flow.limits.bytes)).max(limited(offsets, flow.limits.records));
+    let windows = match flow.protocol {
+        Protocol::Share => by(longest, distances.records_per_second(flow)),
+        Protocol::Consumer => 0.0,
+    };
+    let memory = by(bytes, distances.bytes_per_second(flow, flow.protocol));
+    let seconds = windows.max(memory).max(limited(bytes, flow.limits.bytes)).max(limited(offsets, flow.limits.records));
     Duration::try_from_secs_f64(seconds).ok()
 }
 
@@ -200,6 +212,7 @@ impl fmt::Display for Plan {
         let lines = |f: &mut fmt::Formatter<'_>, head: &str, lines: &[String]| {
             lines.iter().try_for_each(|line| writeln!(f, "  {head:<8} {line}"))
         };
+        writeln!(f, "  {}", self.order)?;
         lines(f, "source", &self.source)?;
         lines(f, "target", &self.target)?;
         lines(f, "left", &self.left)?;
@@ -243,7 +256,8 @@ fn size(bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Protocol};
+    use crate::config::Config;
+    use crate::limits::CYCLE_WORK;
     use crate::metrics::registry;
     use uuid::Uuid;
 
@@ -257,14 +271,18 @@ mod tests {
     }
 
     /// A log from 100 to 200 of 5,000 bytes, and what the group has done of it.
-    fn logs(progress: &[(Option<i64>, Option<u64>)], start: Option<i64>) -> Logs {
+    fn logs(standings: &[(Option<i64>, Option<u64>)], start: Option<i64>) -> Logs {
         let at = ("t".to_owned(), 0);
-        let progress = progress.iter().map(|(start_offset, lag)| {
-            let (topic, topic_id) = (at.0.clone(), Uuid::nil());
-            ShareProgress { topic, topic_id, partition: 0, start_offset: *start_offset, lag: *lag }
+        let standings = standings.iter().map(|(position, lag)| Standing {
+            topic: at.0.clone(),
+            partition: 0,
+            position: *position,
+            lag: *lag,
         });
+        let standings: Vec<Standing> = standings.collect();
         Logs {
-            progress: progress.collect(),
+            has_begun: standings.iter().any(|standing| standing.position.is_some()),
+            standings,
             earliest: [(at.clone(), 100)].into(),
             end: [(at.clone(), 200)].into(),
             start: start.map(|offset| (at.clone(), offset)).into_iter().collect(),
@@ -305,17 +323,28 @@ mod tests {
             bytes: Some(10 * offsets),
             longest,
         };
-        let seconds =
-            |more: &str, topics: &[TopicPlan]| at_least(&flow(more), topics, 100.0).map(|time| time.as_secs());
-        assert_eq!(seconds("", &[topic(3_000, 2_000), topic(500, 500)]), Some(20));
-        assert_eq!(seconds("limit.records.per.second = 50", &[topic(3_000, 2_000)]), Some(60));
-        assert_eq!(seconds("limit.bytes.per.second = 300", &[topic(3_000, 2_000)]), Some(100));
+        // A window of 100 records in a second.
+        let distances = Distances { source: (Duration::from_secs(1) - CYCLE_WORK) / 2, target: Duration::ZERO };
+        let seconds = |more: &str, topics: &[TopicPlan]| {
+            let flow = flow(&format!("share.partition.max.record.locks = 100\n{more}"));
+            at_least(&flow, topics, distances).map(|time| time.as_secs_f64().round())
+        };
+        assert_eq!(seconds("", &[topic(3_000, 2_000), topic(500, 500)]), Some(20.0));
+        assert_eq!(seconds("limit.records.per.second = 50", &[topic(3_000, 2_000)]), Some(60.0));
+        assert_eq!(seconds("limit.bytes.per.second = 300", &[topic(3_000, 2_000)]), Some(100.0));
+        let consumer = "group.protocol = 'consumer'\nmemory.max.bytes = 2000000";
+        assert_eq!(
+            seconds(consumer, &[topic(3_000_000, 2_000_000)]),
+            Some(15.0),
+            "half of its memory in each round trip"
+        );
         assert_eq!(seconds("", &[topic(0, 0)]), None);
     }
 
     #[test]
     fn each_kind_of_line_is_told() {
         let plan = Plan {
+            order: "order kept: somehow".to_owned(),
             source: vec!["share group g: set x to 1, from 2".to_owned()],
             target: vec!["create topic u".to_owned()],
             left: vec!["topic u: y is 1, at the source 2".to_owned()],
@@ -333,7 +362,7 @@ mod tests {
         };
         let shown = plan.to_string();
         let heads: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!(heads, ["source", "target", "left", "copy", "waits", "not", "in"]);
+        assert_eq!(heads, ["order", "source", "target", "left", "copy", "waits", "not", "in"]);
         assert!(shown.contains("t to u: partitions: 3, 7 records, of unknown size"), "{shown}");
         assert!(shown.ends_with("in 90 s at the soonest"), "{shown}");
     }

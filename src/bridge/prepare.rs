@@ -1,43 +1,64 @@
-//! The share group's configs, which must stand before a flow may join it.
+//! What must stand at the source before a flow may join its group: a share group's configs, and where the group begins.
 
+use crate::bridge::Refusal;
 use crate::bridge::discovery::Discovery;
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::source::share::group::{self, GroupError};
-use crate::source::share::start::Placement;
-use crate::wire::Client;
+use crate::source::start::{Placement, StartError};
 use crate::wire::backoff::Backoff;
 use crate::wire::client::TopicInfo;
+use crate::wire::{Client, WireError};
 
 /// Tries until the group is as configured, and stands where it is to start; only what no waiting would mend ends it early.
-pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), GroupError> {
+pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
     let mut source = Client::new(flow.source.clone());
     let mut backoff = Backoff::default();
-    let mut placement = Placement::new(flow.group.clone());
+    let subject = match flow.protocol {
+        Protocol::Share => "share group",
+        Protocol::Consumer => "consumer group",
+    };
+    let mut placement = Placement::of(flow, flow.protocol);
     loop {
-        let prepared = match group::prepare(&mut source, &flow.group, &flow.topics).await {
-            Ok(()) => place(&mut placement, &mut source, discovery).await,
-            failed => failed,
-        };
-        match prepared {
+        match try_prepare(flow, &mut source, discovery, &mut placement).await {
             Ok(()) => break,
-            Err(GroupError::Cluster(error)) => {
-                source.forget_coordinators();
-                health.trouble("share group", error);
-                tokio::time::sleep(backoff.pause()).await;
-            }
-            Err(refused) => return Err(refused),
+            Err(refused) => match passing(refused) {
+                Ok(error) => {
+                    source.forget_coordinators();
+                    health.trouble(subject, error);
+                    tokio::time::sleep(backoff.pause()).await;
+                }
+                Err(refused) => return Err(refused),
+            },
         }
     }
-    health.well("share group");
+    health.well(subject);
     Ok(())
 }
 
-async fn place(placement: &mut Placement, source: &mut Client, discovery: &mut Discovery) -> Result<(), GroupError> {
+async fn try_prepare(
+    flow: &Flow,
+    source: &mut Client,
+    discovery: &mut Discovery,
+    placement: &mut Placement,
+) -> Result<(), Refusal> {
+    // A consumer group has no configs that a flow depends on.
+    if flow.protocol == Protocol::Share {
+        group::prepare(source, &flow.group, &flow.topics).await?;
+    }
     if placement.is_automatic() {
         return Ok(());
     }
-    let seen = discovery.look().await.map_err(GroupError::Cluster)?;
+    let seen = discovery.look().await.map_err(StartError::Cluster)?;
     let topics: Vec<TopicInfo> = seen.sorted.copied.into_iter().map(|copied| copied.topic).collect();
-    placement.place(source, &topics).await
+    Ok(placement.place(source, &topics).await?)
+}
+
+/// What may pass by itself, out of what went wrong.
+fn passing(refused: Refusal) -> Result<WireError, Refusal> {
+    match refused {
+        Refusal::Group(GroupError::Cluster(error)) | Refusal::Start(StartError::Cluster(error)) => Ok(error),
+        refused => Err(refused),
+    }
 }

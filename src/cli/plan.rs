@@ -65,7 +65,7 @@ fn document(flow: &Flow, plan: &Plan) -> Value {
     let waiting = plan.waiting.iter().map(|(topic, reason)| because((topic, reason.clone())));
     let skipped = plan.skipped.iter().map(|(topic, reason)| because((topic, reason.to_string())));
     json!({
-        "flow": flow.name, "source": flow.source.name, "target": flow.sink.name,
+        "flow": flow.name, "source": flow.source.name, "target": flow.sink.name, "order": plan.order,
         "source_changes": plan.source, "target_changes": plan.target, "left_alone": plan.left,
         "topics": topics.collect::<Vec<_>>(), "waiting": waiting.collect::<Vec<_>>(), "skipped": skipped.collect::<Vec<_>>(),
         "seconds_at_least": plan.at_least.map(|time| time.as_secs_f64()),

@@ -5,9 +5,11 @@ use std::io::ErrorKind;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ConfigFile, fail};
+use crate::bridge::order::Order;
 use crate::bridge::{Bridge, Farewell, Refusal};
 use crate::config::{Config, FlowConfig};
 use crate::error::Exit;
+use crate::source::group::Group;
 use crate::source::share::group::GroupError;
 use crate::{status, telemetry};
 
@@ -95,8 +97,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
 /// One line that says what a flow will do.
 fn plan(flow: &FlowConfig) -> String {
     format!(
-        "flow {}: {} from cluster {} ({}) to cluster {} ({}) as {}, at least once, through share group {} with {} lanes in this process; \
-         order within a partition is not kept",
+        "flow {}: {} from cluster {} ({}) to cluster {} ({}) as {}, at least once, through {} with {} lanes in this process; {}",
         flow.name,
         flow.topics,
         flow.source.name,
@@ -104,7 +105,8 @@ fn plan(flow: &FlowConfig) -> String {
         flow.sink.name,
         flow.sink.bootstrap.join(","),
         flow.topic_name,
-        flow.group.id,
+        Group::of(flow, flow.protocol),
         flow.lanes,
+        Order::of(flow),
     )
 }

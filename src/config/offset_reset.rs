@@ -17,8 +17,8 @@ pub enum OffsetReset {
 }
 
 impl OffsetReset {
-    /// Reads a policy; `None` where it is not [valid](is_valid).
-    pub(super) fn parse(policy: &str) -> Option<Self> {
+    /// Reads a policy in Kafka's words: `earliest`, `latest` or `by_duration:<ISO-8601>`.
+    pub fn parse(policy: &str) -> Option<Self> {
         match policy {
             "earliest" => Some(Self::Earliest),
             "latest" => Some(Self::Latest),

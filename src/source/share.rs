@@ -29,7 +29,6 @@ pub mod parking;
 pub mod reader;
 pub mod rewritten;
 pub mod session;
-pub mod start;
 pub mod suspects;
 
 use frontier::Frontiers;

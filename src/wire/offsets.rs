@@ -1,20 +1,22 @@
-//! Offsets that a consumer group has committed, and who is in a share group.
+//! Offsets that a consumer group has committed, those where a share group begins, and who is in groups.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use kafka_protocol::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
 };
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use kafka_protocol::messages::share_group_describe_response;
 use kafka_protocol::messages::{
-    AlterShareGroupOffsetsRequest, GroupId, OffsetCommitRequest, OffsetFetchRequest, ShareGroupDescribeRequest,
-    TopicName,
+    AlterShareGroupOffsetsRequest, ConsumerGroupDescribeRequest, DescribeGroupsRequest, GroupId, OffsetCommitRequest,
+    OffsetFetchRequest, ShareGroupDescribeRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use crate::wire::client::{Client, CoordinatorKind};
-use crate::wire::error::{WireError, code_of};
+use crate::wire::error::{Code, WireError, code_of};
 
 /// An offset that a consumer group has committed for a topic partition. Source: OffsetCommitRequest.json.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,8 +139,27 @@ pub async fn set_share_offsets(
     Ok(())
 }
 
-/// Member ids of a share group.
-pub async fn share_members(client: &mut Client, group: &str) -> Result<Vec<String>, WireError> {
+/// Who is in a group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// Its member id.
+    pub id: String,
+    /// How its client calls itself.
+    pub client_id: String,
+    /// From where it has come, as the broker saw it.
+    pub host: String,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (client {} from {})", self.id, self.client_id, self.host)
+    }
+}
+
+/// Members of a share group.
+///
+/// Errors: `GroupIdNotFound` where there is no such share group.
+pub async fn share_members(client: &mut Client, group: &str) -> Result<Vec<Member>, WireError> {
     let request = ShareGroupDescribeRequest::default().with_group_ids(vec![group_id(group)]);
     let connection = client.coordinator(CoordinatorKind::Group, group).await?;
     let reply = connection.call(&request).await?;
@@ -148,9 +169,49 @@ pub async fn share_members(client: &mut Client, group: &str) -> Result<Vec<Strin
             let message = described.error_message.map(|words| words.to_string());
             return Err(connection.answered("ShareGroupDescribe", &format!("group {group}"), (code, message)));
         }
-        members.extend(described.members.into_iter().map(|member| member.member_id.to_string()));
+        let member = |member: share_group_describe_response::Member| {
+            self::member(&member.member_id, &member.client_id, &member.client_host)
+        };
+        members.extend(described.members.into_iter().map(member));
     }
     Ok(members)
+}
+
+/// Members of a consumer group under either protocol; nobody where there is no such group.
+pub async fn consumer_members(client: &mut Client, group: &str) -> Result<Vec<Member>, WireError> {
+    let connection = client.coordinator(CoordinatorKind::Group, group).await?;
+    if connection.version_of::<ConsumerGroupDescribeRequest>().is_ok() {
+        let request = ConsumerGroupDescribeRequest::default().with_group_ids(vec![group_id(group)]);
+        let described = connection.call(&request).await?.groups.pop();
+        match described.as_ref().and_then(|described| code_of(described.error_code)) {
+            // Of the classic protocol, or not there. Where the cluster has the feature off, all groups are classic ones.
+            Some(Code::GroupIdNotFound | Code::UnsupportedVersion) => {}
+            Some(code) => {
+                return Err(connection.answered("ConsumerGroupDescribe", &format!("group {group}"), (code, None)));
+            }
+            None => {
+                let members = described.into_iter().flat_map(|described| described.members);
+                return Ok(members.map(|m| member(&m.member_id, &m.client_id, &m.client_host)).collect());
+            }
+        }
+    }
+    let reply = connection.call(&DescribeGroupsRequest::default().with_groups(vec![group_id(group)])).await?;
+    let mut members = vec![];
+    for described in reply.groups {
+        match code_of(described.error_code) {
+            None => {}
+            Some(Code::GroupIdNotFound) => continue,
+            Some(code) => return Err(connection.answered("DescribeGroups", &format!("group {group}"), (code, None))),
+        }
+        members.extend(described.members.into_iter().map(|m| member(&m.member_id, &m.client_id, &m.client_host)));
+    }
+    Ok(members)
+}
+
+fn member(id: &StrBytes, client_id: &StrBytes, host: &StrBytes) -> Member {
+    // The JVM shows an address behind a slash.
+    let host = host.trim_start_matches('/').to_owned();
+    Member { id: id.to_string(), client_id: client_id.to_string(), host }
 }
 
 fn group_id(group: &str) -> GroupId {

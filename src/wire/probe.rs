@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{ListGroupsRequest, MetadataRequest, TopicName};
+use kafka_protocol::messages::{FetchRequest, ListGroupsRequest, MetadataRequest, TopicName};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::limits::PROBES_OF_DISTANCE;
 use crate::wire::admin::text;
 use crate::wire::client::{Client, CoordinatorKind};
+use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
-use crate::wire::offsets::{Committed, commit};
+use crate::wire::offsets::{Committed, commit, committed};
 use crate::wire::share::heartbeat;
 use crate::wire::transaction::{Producer, end_txn};
 
@@ -94,6 +95,20 @@ pub async fn may_commit_offsets(client: &mut Client, group: &str) -> Result<(), 
         },
         Ok(()) => Ok(()),
     }
+}
+
+/// Finds out whether the user may read what a group has committed.
+///
+/// Errors: the right to DESCRIBE the group is missing, or the cluster does not answer.
+pub async fn may_describe_group(client: &mut Client, group: &str) -> Result<(), WireError> {
+    committed(client, group).await.map(drop)
+}
+
+/// The version of Fetch that a broker and we have in common.
+///
+/// Errors: there is none.
+pub fn fetch_version(broker: &Connection) -> Result<i16, WireError> {
+    broker.version_of::<FetchRequest>()
 }
 
 /// Finds out whether the user may write in transactions under a transactional id: ends one of a producer that never was.

@@ -33,7 +33,7 @@ pub(crate) fn assert_copied(topic: &str) -> Vec<Record> {
 }
 
 fn assert_done(worker: &Worker, group: &str) {
-    eventually("the worker sees no backlog", || (worker.metric("share_group_backlog") == 0).then_some(()));
+    eventually("the worker sees no backlog", || (worker.metric("group_backlog") == 0).then_some(()));
     assert_eq!(lag(&pair().source, group), Some(0));
 }
 

@@ -69,7 +69,7 @@ fn records_of_an_open_transaction_come_when_it_commits_and_never_when_it_aborts(
     let late = ["committed", "behind the one", "behind the other"].map(|words| (words.to_owned(), 1));
     let all: BTreeMap<_, _> = beside.into_iter().chain(late).collect();
     eventually("all but the aborted record has arrived once", || payloads(&topic).filter(|seen| *seen == all));
-    eventually("the worker sees no backlog", || (worker.metric("share_group_backlog") == 0).then_some(()));
+    eventually("the worker sees no backlog", || (worker.metric("group_backlog") == 0).then_some(()));
     assert_eq!(payloads(&topic), Some(all));
     assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
 }

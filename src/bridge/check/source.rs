@@ -1,5 +1,7 @@
 //! What is looked at on the source: share groups, the flow's own group, and its topics.
 
+mod consumer;
+
 use super::{Finding, Verdict, refusal};
 use crate::bridge::compaction::{POLICY, some};
 use crate::bridge::discovery::Seen;
@@ -18,8 +20,15 @@ use crate::wire::{Client, Code, WireError};
 /// Kafka's topic with the state of share groups.
 const STATE_TOPIC: &str = "__share_group_state";
 
-/// Looks at share groups as such, and at the flow's own.
+/// Looks at the flow's group, and at share groups as such where it is one.
 pub(super) async fn look(client: &mut Client, flow: &Flow) -> Result<Vec<Finding>, WireError> {
+    match flow.protocol {
+        Protocol::Share => share(client, flow).await,
+        Protocol::Consumer => consumer::look(client, flow).await,
+    }
+}
+
+async fn share(client: &mut Client, flow: &Flow) -> Result<Vec<Finding>, WireError> {
     let subject = "source share groups";
     let broker = client.anybody().await?;
     let mut findings = vec![];

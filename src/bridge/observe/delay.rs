@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::limits::DELAY_SIGHTINGS_MAX;
-use crate::wire::share::ShareProgress;
+use crate::source::group::Standing;
 
 /// Sightings of all topic partitions of a group (pure).
 #[derive(Debug, Default)]
@@ -21,13 +21,13 @@ pub(super) struct Delays {
 impl Delays {
     /// Takes note of the group's progress; returns the age of the oldest record that is still to be done, zero where all is done, or
     /// `None` where that is unknown.
-    pub(super) fn look(&mut self, now: Instant, progress: &[ShareProgress]) -> Option<Duration> {
+    pub(super) fn look(&mut self, now: Instant, standings: &[Standing]) -> Option<Duration> {
         let mut before = std::mem::take(&mut self.partitions);
-        let ages = progress.iter().map(|partition| {
+        let ages = standings.iter().map(|partition| {
             let key = (partition.topic.clone(), partition.partition);
             let mut sightings = before.remove(&key).unwrap_or_default();
-            let position = partition.start_offset.zip(partition.lag);
-            let age = position.map(|(start_offset, lag)| sightings.look(now, start_offset, lag));
+            let position = partition.position.zip(partition.lag);
+            let age = position.map(|(position, lag)| sightings.look(now, position, lag));
             self.partitions.insert(key, sightings);
             age
         });
@@ -41,14 +41,14 @@ impl Delays {
 struct Sightings(VecDeque<(i64, Instant)>);
 
 impl Sightings {
-    /// The broker does not count what is done behind the start offset, so that the end may seem to go back by a window: it is
+    /// The broker does not count what a share group has done behind its start offset, so that the end may seem to go back by a window: it is
     /// behind what was seen all the same.
-    fn look(&mut self, now: Instant, start_offset: i64, lag: u64) -> Duration {
-        let end = start_offset.saturating_add_unsigned(lag);
+    fn look(&mut self, now: Instant, position: i64, lag: u64) -> Duration {
+        let end = position.saturating_add_unsigned(lag);
         if self.0.back().is_none_or(|(seen, _)| *seen < end) {
             self.0.push_back((end, now));
         }
-        while self.0.front().is_some_and(|(seen, _)| *seen <= start_offset) {
+        while self.0.front().is_some_and(|(seen, _)| *seen <= position) {
             self.0.pop_front();
         }
         if self.0.len() > DELAY_SIGHTINGS_MAX {
@@ -75,9 +75,8 @@ impl Sightings {
 mod tests {
     use super::*;
 
-    fn at(start_offset: i64, lag: Option<u64>) -> Vec<ShareProgress> {
-        let (topic, topic_id) = ("t".to_owned(), uuid::Uuid::nil());
-        vec![ShareProgress { topic, topic_id, partition: 0, start_offset: Some(start_offset), lag }]
+    fn at(position: i64, lag: Option<u64>) -> Vec<Standing> {
+        vec![Standing { topic: "t".to_owned(), partition: 0, position: Some(position), lag }]
     }
 
     /// Looks once a second; each step is start offset, lag, and the delay that is to be told.

@@ -51,19 +51,6 @@ pub enum GroupError {
         /// What differs.
         differences: String,
     },
-    /// The group that it should go on from is nowhere in the flow's topics.
-    #[error(
-        "cluster {cluster}: start.position of the share group {group} is group:{other}, which has committed no offset in any topic of the \
-         flow: correct the group's id, or let the flow begin at a position of its own"
-    )]
-    Nowhere {
-        /// The cluster.
-        cluster: String,
-        /// The share group.
-        group: String,
-        /// The group that it should go on from.
-        other: String,
-    },
     /// The group has begun from another position than it should have. Setting it now would move nothing.
     #[error(
         "cluster {cluster}: the share group {group} has begun in {begun} with {RESET} {found}, wanted {wanted}. The config counts only \

@@ -1,9 +1,10 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
@@ -14,6 +15,9 @@ const MESSAGE_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes that a slow link takes at once.
 const PIECE_BYTES: usize = 4 << 10;
+
+/// Messages on their way over a long link, each way of each connection.
+const ON_THE_WAY_MAX: usize = 1024;
 
 /// Which way messages go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,6 +54,8 @@ struct State {
     stalled: HashSet<Way>,
     /// Delay of each message, and bytes per second.
     slow: Option<(Duration, u32)>,
+    /// How long each message is on its way.
+    distance: Duration,
     /// Requests with this api key are to lose their next answer.
     doomed: Option<i16>,
     /// Answers that were lost so.
@@ -81,9 +87,14 @@ impl Proxy {
         (self.port, self.broker_port)
     }
 
+    /// Lets each message arrive so much later, each way. Those behind it are on their way meanwhile, as on a long link.
+    pub fn be_far(&self, distance: Duration) {
+        self.change(|state| state.distance = distance);
+    }
+
     /// Passes everything again. Connections that were only stalled go on where they stopped.
     pub fn mend(&self) {
-        self.change(|state| (state.is_cut, state.slow) = (false, None));
+        self.change(|state| (state.is_cut, state.slow, state.distance) = (false, None, Duration::ZERO));
         self.change(|state| state.stalled.clear());
     }
 
@@ -147,11 +158,11 @@ impl Link {
         self.state.lock().expect("nothing panics while holding the state")
     }
 
-    /// Waits until a message may pass; returns how slowly.
-    fn wait_open(&self, way: Way) -> Option<(Duration, u32)> {
+    /// Waits until a message may pass; returns how slowly, and how long it is on its way.
+    fn wait_open(&self, way: Way) -> (Option<(Duration, u32)>, Duration) {
         let is_closed = |state: &mut State| state.stalled.contains(&way) && !state.is_cut && !state.is_over;
         let state = self.changed.wait_while(self.lock(), is_closed).expect("nothing panics while holding the state");
-        state.slow
+        (state.slow, state.distance)
     }
 }
 
@@ -198,11 +209,31 @@ fn connect(client: TcpStream, broker_port: u16, link: &Arc<Link>) -> std::io::Re
     let ends = [(Way::ToBroker, client.try_clone()?, broker.try_clone()?), (Way::FromBroker, broker, client)];
     for (way, from, to) in ends {
         let (link, doomed) = (link.clone(), doomed.clone());
+        let (sender, on_the_way) = sync_channel(ON_THE_WAY_MAX);
+        let (far_from, far_to) = (from.try_clone()?, to.try_clone()?);
         spawn(move || {
             // Whatever ends one way ends the other, too.
-            let _ = pass(way, (&from, &to), &link, &doomed);
-            let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+            let _ = deliver(&far_to, &on_the_way);
+            let _ = (far_from.shutdown(Shutdown::Both), far_to.shutdown(Shutdown::Both));
         });
+        // It is delivered to the end: what the answer that is lost came behind is not lost with it.
+        spawn(move || pass(way, &from, (&link, &doomed), &sender));
+    }
+    Ok(())
+}
+
+/// A message that is on its way: when it arrives, and how slowly.
+struct Passing {
+    message: Vec<u8>,
+    due: Instant,
+    slow: Option<(Duration, u32)>,
+}
+
+/// Delivers messages in their order until nothing more comes, or the socket ends.
+fn deliver(to: &TcpStream, on_the_way: &Receiver<Passing>) -> anyhow::Result<()> {
+    for Passing { message, due, slow } in on_the_way {
+        sleep(due.saturating_duration_since(Instant::now()));
+        write(to, &message, slow)?;
     }
     Ok(())
 }
@@ -210,13 +241,13 @@ fn connect(client: TcpStream, broker_port: u16, link: &Arc<Link>) -> std::io::Re
 /// Passes messages one way until a socket ends, or the answer that is to be lost has come.
 fn pass(
     way: Way,
-    (from, to): (&TcpStream, &TcpStream),
-    link: &Link,
-    doomed: &Mutex<Option<i32>>,
+    from: &TcpStream,
+    (link, doomed): (&Link, &Mutex<Option<i32>>),
+    on_the_way: &SyncSender<Passing>,
 ) -> anyhow::Result<()> {
     loop {
         let message = read(from)?;
-        let slow = link.wait_open(way);
+        let (slow, distance) = link.wait_open(way);
         let mut doomed = doomed.lock().expect("nothing panics while holding it");
         match way {
             Way::ToBroker => {
@@ -233,7 +264,7 @@ fn pass(
             Way::FromBroker => {}
         }
         drop(doomed);
-        write(to, &message, slow)?;
+        on_the_way.send(Passing { message, due: Instant::now() + distance, slow })?;
     }
 }
 
@@ -325,6 +356,20 @@ mod tests {
         };
         assert_eq!(call(&again, 3).unwrap().len(), 10);
         assert_eq!(proxy.lost_answers(), 0);
+    }
+
+    #[test]
+    fn a_long_way_takes_its_time_and_keeps_the_order() {
+        const DISTANCE: Duration = Duration::from_millis(50);
+        let proxy = Proxy::start().unwrap();
+        echo(proxy.broker_port);
+        proxy.be_far(DISTANCE);
+        let socket = TcpStream::connect(proxy.address()).unwrap();
+        let begun = Instant::now();
+        let messages = [1u32, 2, 3].map(|number| [&4u32.to_be_bytes()[..], &number.to_be_bytes()].concat());
+        messages.iter().for_each(|message| write(&socket, message, None).unwrap());
+        messages.iter().for_each(|message| assert_eq!(read(&socket).unwrap(), *message));
+        assert!(begun.elapsed() >= 2 * DISTANCE);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,19 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// What `binary verb` says of it, before any worker is started. Errors: with what it says, where it ends with another code than 0.
+    pub fn ask(&self, binary: &Path, pair: &Pair, verb: &str) -> anyhow::Result<String> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        let status = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free_port()?));
+        std::io::Write::write_all(&mut file, self.config(pair, status).as_bytes())?;
+        let output = Command::new(binary).arg(verb).arg("--config").arg(file.path()).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            bail!("{verb} ended with {}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(said)
+    }
+
     /// The configuration of a worker that copies it.
     fn config(&self, pair: &Pair, status: SocketAddr) -> String {
         let lines = |settings: &Settings| {

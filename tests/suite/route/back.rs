@@ -47,7 +47,7 @@ fn records_with_hop_headers_go_both_ways_and_end() {
     }
     // Each record comes back once, and ends there.
     worker.await_metric("sink_record_loop_drop_total", 2 * RECORDS as i64);
-    eventually("nothing is left to do", || (worker.metric("share_group_backlog") == 0).then_some(()));
+    eventually("nothing is left to do", || (worker.metric("group_backlog") == 0).then_some(()));
     assert_eq!(worker.metric("sink_record_send_total"), 2 * RECORDS as i64);
     for cluster in [&pair.source, &pair.target] {
         let records = read_all(cluster.bootstrap(), &topic, Isolation::Committed).unwrap();

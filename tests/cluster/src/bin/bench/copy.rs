@@ -48,9 +48,19 @@ pub(crate) fn copy<T>(
     look_at: impl FnOnce(&Worker) -> anyhow::Result<T>,
 ) -> anyhow::Result<(Cost, T)> {
     let flow = Flow { topics: vec![work.topic.to_owned()], group: unique("bench"), settings: Vec::new(), ends };
-    let mut worker = Worker::start(binary, pair, &flow)?;
+    copy_flow((binary, pair), &flow, work.load.records, look_at)
+}
+
+/// The same for a flow of one topic that holds so many records.
+pub(crate) fn copy_flow<T>(
+    (binary, pair): (&Path, &Pair),
+    flow: &Flow,
+    records: u64,
+    look_at: impl FnOnce(&Worker) -> anyhow::Result<T>,
+) -> anyhow::Result<(Cost, T)> {
+    let mut worker = Worker::start(binary, pair, flow)?;
     worker.wait_for("/live")?;
-    let (begin, end) = watch(&worker, work.load.records)?;
+    let (begin, end) = watch(&worker, records)?;
     let cost = Cost {
         wall: end.at - begin.at,
         cpu_seconds: end.cpu_seconds - begin.cpu_seconds,
@@ -59,7 +69,7 @@ pub(crate) fn copy<T>(
     };
     let found = look_at(&worker)?;
     worker.end()?;
-    pair.target.delete_topic(work.topic)?;
+    flow.topics.iter().try_for_each(|topic| pair.target.delete_topic(topic))?;
     Ok((cost, found))
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn measure(binary: &Path, pair: &Pair, bytes: u64) -> anyhow::Result<
         rates.push((now.1 - last.1) as f64 / (now.0 - last.0).as_secs_f64());
         last = now;
     }
-    if worker.metrics()?.sum("share_group_backlog").is_none_or(|backlog| backlog <= 0) {
+    if worker.metrics()?.sum("group_backlog").is_none_or(|backlog| backlog <= 0) {
         bail!("the source ran dry: its records did not last");
     }
     let rate = (last.1 - first) as f64 / (last.0 - begun).as_secs_f64();

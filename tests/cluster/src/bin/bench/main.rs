@@ -2,6 +2,7 @@
 //! `scripts/bench` builds and runs it. The table goes to standard output, all else to standard error.
 
 mod copy;
+mod distance;
 mod limit;
 mod mirror;
 mod table;
@@ -48,6 +49,9 @@ struct Options {
     /// Only compare copies over TLS, with client certificates on both sides, with plain ones
     #[arg(long, conflicts_with_all = ["limit", "mirrormaker"])]
     tls: bool,
+    /// Only copy from a source that is a round trip of so many milliseconds away, beside what check predicts
+    #[arg(long, value_name = "MS", num_args = 0..=1, default_missing_value = "80", conflicts_with_all = ["limit", "mirrormaker", "tls"])]
+    distance: Option<u32>,
 }
 
 /// A work, copied once by each program.
@@ -80,6 +84,9 @@ fn measure(options: &Options) -> anyhow::Result<()> {
     let binary = built_beside()?;
     if options.tls {
         return tls::measure(&binary, options.runs, options.records_factor);
+    }
+    if let Some(round_trip_ms) = options.distance {
+        return distance::measure(&binary, options.runs, Duration::from_millis(round_trip_ms.into()));
     }
     eprintln!("bench: starting two Kafka clusters");
     let spec = |name| Spec { jvm: BROKER, ..Spec::named(name) };

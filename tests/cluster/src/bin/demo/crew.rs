@@ -82,7 +82,7 @@ impl<'a> Crew<'a> {
 
     /// What the share group has not done yet, as the broker told A at most a few seconds ago.
     pub(crate) fn backlog(&self) -> anyhow::Result<Option<i64>> {
-        Ok(self.stays.worker.metrics()?.sum("share_group_backlog").filter(|&backlog| backlog >= 0))
+        Ok(self.stays.worker.metrics()?.sum("group_backlog").filter(|&backlog| backlog >= 0))
     }
 
     /// Whether the workers have acknowledged, or lost to each other, all that they committed.

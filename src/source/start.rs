@@ -1,92 +1,111 @@
-//! Where a new share group starts: before its first member joins, its start offsets are looked up and set (KIP-932).
+//! Where a new group starts: before its first member joins, its offsets are looked up and set.
 //!
-//! A group that has begun is never moved. It has begun when it has a member, or when a start offset of one of the topics is stored: by
-//! us, by a reader, or by Kafka's tool. Brokers set start offsets only while the group is empty, so of several workers that start at
-//! once the first to join decides, and the others accept.
+//! A group that has begun is never moved. It has begun when it has a member, or when an offset of one of the topics is stored: by
+//! us, by a reader, or by Kafka's tool. Brokers take offsets from outside only while the group is empty, so of several workers that start
+//! at once the first to join decides, and the others accept.
 //!
 //! One window stays open, since brokers compare nothing when they set offsets: a worker that is frozen right between its look and
 //! its request moves a group that has meanwhile begun and been left by all its members. So the look is the last thing before the
 //! request.
 
-use std::collections::BTreeMap;
-
-use crate::config::{GroupConfig, StartPosition};
+use crate::config::{FlowConfig, Protocol, StartPosition};
 use crate::limits::NAMED_TOPICS_MAX;
+use crate::source::group::{Group, Offsets, is_occupied, known};
 use crate::wire::admin::share_progress;
 use crate::wire::client::TopicInfo;
 use crate::wire::log::{Moment, list_offsets};
-use crate::wire::offsets::{committed, set_share_offsets, share_members};
+use crate::wire::offsets::committed;
 use crate::wire::share::ShareProgress;
-use crate::wire::{Client, Code, WireError};
+use crate::wire::{Client, WireError};
 
-use super::group::GroupError;
-
-/// Offsets by topic and partition.
-pub type Offsets = BTreeMap<(String, i32), i64>;
+/// Why a group was not placed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The cluster does not answer, or not yet: try again.
+    #[error(transparent)]
+    Cluster(#[from] WireError),
+    /// The group that it should go on from is nowhere in the flow's topics.
+    #[error(
+        "cluster {cluster}: start.position of the {group} is group:{other}, which has committed no offset in any topic of the \
+         flow: correct the group's id, or let the flow begin at a position of its own"
+    )]
+    Nowhere {
+        /// The cluster.
+        cluster: String,
+        /// The group, with its type.
+        group: String,
+        /// The group that it should go on from.
+        other: String,
+    },
+}
 
 /// Puts a new group to its start position. Kept over several tries, of which one may have set some of the offsets.
 #[derive(Debug)]
 pub struct Placement {
-    group: GroupConfig,
+    group: Group,
+    start: StartPosition,
     /// Whether offsets may have been set by us, some of them or all.
     has_tried: bool,
 }
 
 impl Placement {
-    /// Nothing has been tried yet.
-    pub fn new(group: GroupConfig) -> Self {
-        Self { group, has_tried: false }
+    /// For the flow's group of a type; nothing has been tried yet.
+    pub fn of(flow: &FlowConfig, protocol: Protocol) -> Self {
+        let start = match protocol {
+            Protocol::Share => &flow.group.start,
+            Protocol::Consumer => &flow.consumer.start,
+        };
+        Self { group: Group::of(flow, protocol), start: start.clone(), has_tried: false }
     }
 
     /// Whether the reset rule alone decides, so that nothing is to be placed.
     pub fn is_automatic(&self) -> bool {
-        self.group.start == StartPosition::Auto
+        self.start == StartPosition::Auto
     }
 
-    /// Sets the start offsets of all partitions that these topics have now, unless the group has begun. Partitions that come later begin
-    /// where `share.auto.offset.reset` says: at their beginning.
+    /// Sets the offsets of all partitions that these topics have now, unless the group has begun. Partitions that come later begin
+    /// where the group's reset rule says: at their beginning.
     ///
     /// Errors: `Cluster` may pass; `Nowhere` does not.
-    pub async fn place(&mut self, client: &mut Client, topics: &[TopicInfo]) -> Result<(), GroupError> {
-        if self.has_begun(client, topics).await.map_err(GroupError::Cluster)? {
+    pub async fn place(&mut self, client: &mut Client, topics: &[TopicInfo]) -> Result<(), StartError> {
+        if self.has_begun(client, topics).await? {
             return Ok(());
         }
         let offsets = self.look_up(client, topics).await?;
-        if offsets.is_empty() {
-            return Ok(());
+        if !offsets.is_empty() {
+            self.put(client, topics, &offsets).await?;
         }
-        self.set(client, &offsets).await.map_err(GroupError::Cluster)
+        Ok(())
     }
 
     async fn has_begun(&self, client: &mut Client, topics: &[TopicInfo]) -> Result<bool, WireError> {
-        if known(share_members(client, &self.group.id).await)?.is_some_and(|members| !members.is_empty()) {
+        if !self.group.members(client).await?.is_empty() {
             return Ok(true);
         }
-        let progress = known(share_progress(client, &self.group.id).await)?.unwrap_or_default();
-        let is_placed =
-            progress.iter().any(|p| topics.iter().any(|topic| topic.name == p.topic) && p.start_offset.is_some());
+        let stored = self.group.stored(client).await?;
+        let is_placed = stored.keys().any(|(name, _)| topics.iter().any(|topic| topic.name == *name));
         Ok(is_placed && !self.has_tried)
     }
 
-    /// The start offsets of all partitions that these topics have now; nothing where the reset rule alone decides.
-    pub async fn look_up(&self, client: &mut Client, topics: &[TopicInfo]) -> Result<Offsets, GroupError> {
-        let offsets = match &self.group.start {
-            StartPosition::Auto => Ok(Offsets::new()),
-            StartPosition::Earliest => list_offsets(client, topics, Moment::Earliest).await,
-            StartPosition::Latest => list_offsets(client, topics, Moment::Stable).await,
-            StartPosition::Timestamp(ms) => since(client, topics, *ms).await,
+    /// The first offsets of all partitions that these topics have now; nothing where the reset rule alone decides.
+    pub async fn look_up(&self, client: &mut Client, topics: &[TopicInfo]) -> Result<Offsets, StartError> {
+        Ok(match &self.start {
+            StartPosition::Auto => Offsets::new(),
+            StartPosition::Earliest => list_offsets(client, topics, Moment::Earliest).await?,
+            StartPosition::Latest => list_offsets(client, topics, Moment::Stable).await?,
+            StartPosition::Timestamp(ms) => since(client, topics, *ms).await?,
             StartPosition::Group(other) => return self.follow(client, topics, other).await,
-        };
-        offsets.map_err(GroupError::Cluster)
+        })
     }
 
     /// From where another group stands.
-    async fn follow(&self, client: &mut Client, topics: &[TopicInfo], other: &str) -> Result<Offsets, GroupError> {
-        let (mut stands, earliest, ends) = stand(client, topics, other).await.map_err(GroupError::Cluster)?;
+    async fn follow(&self, client: &mut Client, topics: &[TopicInfo], other: &str) -> Result<Offsets, StartError> {
+        let (mut stands, earliest, ends) = stand(client, topics, other).await?;
         stands.retain(|at, _| earliest.contains_key(at));
         if stands.is_empty() {
-            let (cluster, group) = (client.cluster().to_owned(), self.group.id.clone());
-            return Err(GroupError::Nowhere { cluster, group, other: other.to_owned() });
+            let (cluster, group) = (client.cluster().to_owned(), self.group.to_string());
+            return Err(StartError::Nowhere { cluster, group, other: other.to_owned() });
         }
         let mut offsets = Offsets::new();
         let mut amiss = vec![];
@@ -109,15 +128,15 @@ impl Placement {
         Ok(offsets)
     }
 
-    async fn set(&mut self, client: &mut Client, offsets: &Offsets) -> Result<(), WireError> {
+    async fn put(&mut self, client: &mut Client, topics: &[TopicInfo], offsets: &Offsets) -> Result<(), WireError> {
         let group = &self.group.id;
-        match set_share_offsets(client, group, offsets).await {
+        match self.group.put(client, topics, offsets).await {
             Ok(()) => {
-                let start = format!("{:?}", self.group.start);
+                let start = format!("{:?}", self.start);
                 tracing::info!(group, start, partitions = offsets.len(), "start offsets set");
                 Ok(())
             }
-            Err(error) if error.code() == Some(Code::NonEmptyGroup) => {
+            Err(error) if is_occupied(&error) => {
                 tracing::info!(group, "another worker has set the start offsets, and joined");
                 Ok(())
             }
@@ -126,14 +145,6 @@ impl Placement {
                 Err(error)
             }
         }
-    }
-}
-
-/// What is known of a group; `None` where it is not there, or of another kind.
-fn known<T>(told: Result<T, WireError>) -> Result<Option<T>, WireError> {
-    match told {
-        Err(error) if error.code() == Some(Code::GroupIdNotFound) => Ok(None),
-        told => told.map(Some),
     }
 }
 
@@ -165,7 +176,7 @@ async fn stand(
 
 /// Where a share group has come to: its start offset, below which all is done. Some above it may be done as well; only where nothing is
 /// left to do, all of it is (tried on 4.4.0: a start offset stays behind until something else is stored).
-fn reached(progress: ShareProgress, ends: &Offsets) -> Option<((String, i32), i64)> {
+pub fn reached(progress: ShareProgress, ends: &Offsets) -> Option<((String, i32), i64)> {
     let start = progress.start_offset?;
     let at = (progress.topic, progress.partition);
     let end = ends.get(&at).copied().filter(|_| progress.lag == Some(0));
