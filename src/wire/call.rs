@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_refusal_of_our_api_versions_is_read_in_version_0() {
         let refused = Bytes::from_static(&[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 2]);
-        let reply = ApiVersionsRequest::decode(refused, 3).unwrap().reply;
+        let reply = <ApiVersionsRequest as Call>::decode(refused, 3).unwrap().reply;
         assert_eq!((reply.error_code, reply.api_keys[0].max_version), (35, 2));
     }
 }

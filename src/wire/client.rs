@@ -159,7 +159,8 @@ impl Client {
 
     async fn find_coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
         let connection = self.anybody().await?;
-        let (version, name) = (connection.version_of::<FindCoordinatorRequest>()?, StrBytes::from_string(key.to_owned()));
+        let (version, name) =
+            (connection.version_of::<FindCoordinatorRequest>()?, StrBytes::from_string(key.to_owned()));
         let request = FindCoordinatorRequest::default().with_key_type(kind as i8);
         let request = match version {
             ..BATCHED_COORDINATORS => request.with_key(name),

@@ -171,12 +171,7 @@ impl Connection {
     }
 
     /// The error for an error code in a reply that came over this connection.
-    pub fn answered(
-        &self,
-        api: &'static str,
-        what: &str,
-        (code, message): (Code, Option<String>),
-    ) -> WireError {
+    pub fn answered(&self, api: &'static str, what: &str, (code, message): (Code, Option<String>)) -> WireError {
         WireError::Answered {
             place: self.place().clone(),
             api,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bytes::Bytes;
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
+use crate::wire::subscription::{Partitions, Subscription, decode_assignment, encode_assignment};
 
 /// A member of a consumer group, as requests name it.
 #[derive(Debug, Clone, Copy)]
@@ -119,8 +120,8 @@ fn by_topic(keys: &BTreeSet<(Uuid, i32)>) -> Vec<TopicPartitions> {
 pub struct Offer {
     /// The assignor, by Kafka's name for it.
     pub assignor: &'static str,
-    /// Its subscription ([`Subscription`](crate::wire::subscription::Subscription)).
-    pub subscription: Bytes,
+    /// What it wants and has.
+    pub subscription: Subscription,
     /// Silence after which it counts as dead.
     pub session: Duration,
     /// Longest time that the others wait for it when the group is formed anew.
@@ -143,8 +144,9 @@ pub struct Generation {
     pub id: i32,
     /// Our member id.
     pub member: String,
-    /// Where we lead: the members with their subscriptions, and whether the assignment is to be made, or stays as it was.
-    pub led: Option<(Vec<(String, Bytes)>, Making)>,
+    /// Where we lead: the members by their ids, and whether the assignment is to be made, or stays as it was. Who cannot be understood
+    /// wants nothing.
+    pub led: Option<(BTreeMap<String, Subscription>, Making)>,
 }
 
 /// What a leader has to do.
@@ -168,7 +170,7 @@ pub async fn join(connection: &Connection, member: &Member<'_>, offer: &Offer) -
     let version = connection.version_of::<JoinGroupRequest>()?;
     let protocol = JoinGroupRequestProtocol::default()
         .with_name(StrBytes::from_static_str(offer.assignor))
-        .with_metadata(offer.subscription.clone());
+        .with_metadata(offer.subscription.encode());
     let request = JoinGroupRequest::default()
         .with_group_id(GroupId(text(member.group)))
         .with_member_id(text(member.id))
@@ -186,19 +188,27 @@ pub async fn join(connection: &Connection, member: &Member<'_>, offer: &Offer) -
         None => {}
     }
     let is_leader = reply.leader == reply.member_id;
-    let members = reply.members.into_iter().map(|m| (m.member_id.to_string(), m.metadata)).collect();
+    let members = reply.members.into_iter().map(|m| (m.member_id.to_string(), understand(member, m))).collect();
     let making = if reply.skip_assignment { Making::Kept } else { Making::Anew };
     Ok(Joined::Formed(Generation { id: reply.generation_id, member: id, led: is_leader.then_some((members, making)) }))
+}
+
+fn understand(us: &Member<'_>, member: JoinGroupResponseMember) -> Subscription {
+    Subscription::decode(member.metadata).unwrap_or_else(|error| {
+        tracing::warn!(group = us.group, member = &*member.member_id, %error, "a member of the group says nothing that we understand");
+        Subscription::default()
+    })
 }
 
 /// Hands in the assignment where we lead, and waits for our part of it. Source: SyncGroupRequest.json.
 pub async fn sync(
     connection: &Connection,
     member: &Member<'_>,
-    (offer, assignments): (&Offer, Vec<(String, Bytes)>),
-) -> Result<Bytes, WireError> {
+    (offer, assignments): (&Offer, BTreeMap<String, Partitions>),
+) -> Result<Partitions, WireError> {
     let version = connection.version_of::<SyncGroupRequest>()?;
-    let assignment = |(id, bytes): (String, Bytes)| {
+    let assignment = |(id, partitions): (String, Partitions)| {
+        let bytes = encode_assignment(&partitions);
         SyncGroupRequestAssignment::default().with_member_id(StrBytes::from_string(id)).with_assignment(bytes)
     };
     let request = SyncGroupRequest::default()
@@ -211,10 +221,15 @@ pub async fn sync(
         .with_assignments(assignments.into_iter().map(assignment).collect());
     let patience = offer.rebalance + connection.request_timeout;
     let reply = connection.send(&request).await?.reply(patience).await?;
-    match code_of(reply.error_code) {
-        None => Ok(reply.assignment),
-        Some(code) => Err(connection.answered("SyncGroup", &member.what(), (code, None))),
+    if let Some(code) = code_of(reply.error_code) {
+        return Err(connection.answered("SyncGroup", &member.what(), (code, None)));
     }
+    decode_assignment(reply.assignment).map_err(|error| WireError::Malformed {
+        place: connection.place().clone(),
+        api: "SyncGroup",
+        version,
+        cause: format!("the assignment {error}"),
+    })
 }
 
 /// A heartbeat of the classic protocol. Source: HeartbeatRequest.json.

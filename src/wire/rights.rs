@@ -19,8 +19,16 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
         }
         (
             Code::GroupAuthorizationFailed,
-            "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit" | "AlterShareGroupOffsets"
-            | "ConsumerGroupHeartbeat" | "JoinGroup" | "SyncGroup" | "Heartbeat" | "LeaveGroup",
+            "ShareGroupHeartbeat"
+            | "ShareFetch"
+            | "ShareAcknowledge"
+            | "OffsetCommit"
+            | "AlterShareGroupOffsets"
+            | "ConsumerGroupHeartbeat"
+            | "JoinGroup"
+            | "SyncGroup"
+            | "Heartbeat"
+            | "LeaveGroup",
         ) => Some("READ on the group"),
         (Code::GroupAuthorizationFailed, "DescribeConfigs") => {
             Some("DESCRIBE_CONFIGS on the group (ALTER_CONFIGS includes it)")

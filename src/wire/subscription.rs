@@ -26,6 +26,12 @@ pub struct Subscription {
     pub rack: Option<String>,
 }
 
+impl Default for Subscription {
+    fn default() -> Self {
+        Self { topics: BTreeSet::new(), owned: Partitions::new(), generation: -1, rack: None }
+    }
+}
+
 /// The version that we write.
 const VERSION: i16 = 3;
 
@@ -159,7 +165,9 @@ mod tests {
     fn foreign(subscription: &Subscription, (version, user_data): (i16, Option<Bytes>)) -> Bytes {
         let text = |words: &String| StrBytes::from_string(words.clone());
         let owned = |(topic, numbers): (&String, &BTreeSet<i32>)| {
-            TopicPartition::default().with_topic(TopicName(text(topic))).with_partitions(numbers.iter().copied().collect())
+            TopicPartition::default()
+                .with_topic(TopicName(text(topic)))
+                .with_partitions(numbers.iter().copied().collect())
         };
         let message = ConsumerProtocolSubscription::default()
             .with_topics(subscription.topics.iter().map(text).collect())
