@@ -187,6 +187,21 @@ pub const FAREWELL_MAX: Duration = Duration::from_secs(5);
 /// The longest wait for the last heartbeat, which leaves the group.
 pub const LEAVE_MAX: Duration = Duration::from_secs(3);
 
+/// Longest time that a consumer group waits for a member of ours to give up what is revoked: far more than a transaction may take.
+pub const REBALANCE_MAX: Duration = Duration::from_secs(60);
+
+/// Longest pause between two heartbeats of the classic protocol: so late we hear that a group forms anew.
+pub const CLASSIC_HEARTBEAT_MAX: Duration = Duration::from_secs(3);
+
+/// Heartbeats of the classic protocol in the time of a session.
+pub const HEARTBEATS_PER_SESSION: u32 = 3;
+
+/// Shortest pause between two heartbeats of a consumer group that go well.
+pub const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
+
+/// `consumer.session.timeout.ms` where we may not ask for it: Kafka's default, which is the least that it takes by default.
+pub const CONSUMER_SESSION: Duration = Duration::from_secs(45);
+
 /// Most bytes that the records of one batch may decompress to.
 pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 

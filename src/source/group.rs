@@ -8,7 +8,9 @@ use crate::source::epoch::epochs_before;
 use crate::wire::admin::share_progress;
 use crate::wire::client::TopicInfo;
 use crate::wire::log::{Moment, list_offsets};
-use crate::wire::offsets::{Committed, Member, commit, committed, consumer_members, set_share_offsets, share_members};
+use crate::wire::offsets::{
+    Committed, MemberInfo, commit, committed, consumer_members, set_share_offsets, share_members,
+};
 use crate::wire::share::ShareProgress;
 use crate::wire::{Client, Code, WireError};
 
@@ -59,7 +61,7 @@ impl Group {
     }
 
     /// Who is in it; nobody where it does not exist.
-    pub async fn members(&self, client: &mut Client) -> Result<Vec<Member>, WireError> {
+    pub async fn members(&self, client: &mut Client) -> Result<Vec<MemberInfo>, WireError> {
         let told = match self.protocol {
             Protocol::Share => share_members(client, &self.id).await,
             Protocol::Consumer => consumer_members(client, &self.id).await,

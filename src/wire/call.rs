@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use bytes::{Buf, Bytes};
+use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::RequestHeader;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 
@@ -87,6 +88,7 @@ where
             reply = skip_tags(reply)?;
         }
         let throttle_ms = if UNTHROTTLED.contains(&R::KEY) { 0 } else { first_i32(&reply) };
+        let version = if R::KEY == API_VERSIONS && is_refused(&reply) { 0 } else { version };
         let reply = Decodable::decode(&mut reply, version).map_err(|error| error.to_string())?;
         Ok(Answer { reply, throttle_ms })
     }
@@ -125,6 +127,11 @@ fn first_i32(reply: &Bytes) -> u32 {
     u32::try_from(i32::from_be_bytes(first)).unwrap_or(0)
 }
 
+/// Whether a broker refuses the version of our ApiVersions. It says so in version 0, the only one that all know (KIP-511).
+fn is_refused(reply: &Bytes) -> bool {
+    reply.starts_with(&ResponseError::UnsupportedVersion.code().to_be_bytes())
+}
+
 /// Names of the requests that go through `kafka-protocol`.
 const fn name_of(key: i16) -> &'static str {
     match key {
@@ -134,6 +141,10 @@ const fn name_of(key: i16) -> &'static str {
         8 => "OffsetCommit",
         9 => "OffsetFetch",
         10 => "FindCoordinator",
+        11 => "JoinGroup",
+        12 => "Heartbeat",
+        13 => "LeaveGroup",
+        14 => "SyncGroup",
         15 => "DescribeGroups",
         16 => "ListGroups",
         SASL_HANDSHAKE => "SaslHandshake",
@@ -150,10 +161,24 @@ const fn name_of(key: i16) -> &'static str {
         44 => "IncrementalAlterConfigs",
         65 => "DescribeTransactions",
         66 => "ListTransactions",
+        68 => "ConsumerGroupHeartbeat",
         69 => "ConsumerGroupDescribe",
         76 => "ShareGroupHeartbeat",
         77 => "ShareGroupDescribe",
         91 => "AlterShareGroupOffsets",
         _ => "request",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::ApiVersionsRequest;
+
+    #[test]
+    fn a_refusal_of_our_api_versions_is_read_in_version_0() {
+        let refused = Bytes::from_static(&[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 2]);
+        let reply = <ApiVersionsRequest as Call>::decode(refused, 3).unwrap().reply;
+        assert_eq!((reply.error_code, reply.api_keys[0].max_version), (35, 2));
     }
 }

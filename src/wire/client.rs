@@ -6,8 +6,11 @@ use std::sync::Arc;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
-use kafka_protocol::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName};
+use kafka_protocol::messages::{
+    FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse, TopicName,
+};
 use kafka_protocol::protocol::StrBytes;
+use twox_hash::XxHash3_128;
 use uuid::Uuid;
 
 use crate::wire::backoff::Backoff;
@@ -36,7 +39,8 @@ pub struct Client {
 pub struct TopicInfo {
     /// Name.
     pub name: String,
-    /// Id: another one after the topic was deleted and created again (KIP-516).
+    /// Id: another one after the topic was deleted and created again (KIP-516). Clusters before Kafka 2.8 have none: there it is made
+    /// from the name ([`is_made_up`]).
     pub id: Uuid,
     /// Leader of each partition by partition number; `None` while there is none.
     pub leaders: Vec<Option<NodeId>>,
@@ -154,11 +158,18 @@ impl Client {
     }
 
     async fn find_coordinator(&mut self, kind: CoordinatorKind, key: &str) -> Result<Arc<Connection>, WireError> {
-        let request = FindCoordinatorRequest::default()
-            .with_key_type(kind as i8)
-            .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
         let connection = self.anybody().await?;
+        let (version, name) =
+            (connection.version_of::<FindCoordinatorRequest>()?, StrBytes::from_string(key.to_owned()));
+        let request = FindCoordinatorRequest::default().with_key_type(kind as i8);
+        let request = match version {
+            ..BATCHED_COORDINATORS => request.with_key(name),
+            _ => request.with_coordinator_keys(vec![name]),
+        };
         let mut reply = connection.call(&request).await?;
+        if version < BATCHED_COORDINATORS {
+            reply.coordinators.push(only_coordinator(&reply));
+        }
         let found = reply.coordinators.pop().ok_or_else(|| self.nobody(format!("coordinator of {key}")))?;
         if let Some(code) = code_of(found.error_code) {
             let message = found.error_message.map(|text| text.to_string());
@@ -248,6 +259,30 @@ impl Client {
     }
 }
 
+/// Of FindCoordinator: the first that answers for several keys (KIP-699, Kafka 3.0).
+const BATCHED_COORDINATORS: i16 = 4;
+
+/// The answer of a version before.
+fn only_coordinator(reply: &FindCoordinatorResponse) -> Coordinator {
+    Coordinator::default()
+        .with_error_code(reply.error_code)
+        .with_error_message(reply.error_message.clone())
+        .with_node_id(reply.node_id)
+        .with_host(reply.host.clone())
+        .with_port(reply.port)
+}
+
+/// The id that stands for a topic where its cluster has none to tell: always the same for a name.
+fn id_by_name(name: &str) -> Uuid {
+    uuid::Builder::from_custom_bytes(XxHash3_128::oneshot(name.as_bytes()).to_be_bytes()).into_uuid()
+}
+
+/// Whether a topic's id was made by us from its name, because its cluster has no topic ids (KIP-516): requests must name the topic.
+pub fn is_made_up(id: Uuid) -> bool {
+    // Kafka's own are random ones, version 4.
+    id.get_version_num() == 8
+}
+
 fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }
@@ -266,7 +301,8 @@ fn topic_info(topic: MetadataResponseTopic, connection: &Connection) -> Describe
             *epoch = partition.leader_epoch;
         }
     }
-    (name.clone(), Ok(TopicInfo { name, id: topic.topic_id, leaders, leader_epochs }))
+    let id = if topic.topic_id.is_nil() { id_by_name(&name) } else { topic.topic_id };
+    (name.clone(), Ok(TopicInfo { name, id, leaders, leader_epochs }))
 }
 
 /// Whether an error code means: somebody else leads or coordinates now, or will soon; ask who, and try again.
@@ -284,4 +320,17 @@ pub fn asks_for_refresh(code: Code) -> bool {
             | Code::CoordinatorLoadInProgress
             | Code::ReplicaNotAvailable
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_id_tells_names_apart_and_is_told_from_kafkas_own() {
+        assert_eq!(id_by_name("orders"), id_by_name("orders"));
+        assert_ne!(id_by_name("orders"), id_by_name("orders2"));
+        assert!(is_made_up(id_by_name("")) && !id_by_name("").is_nil());
+        assert!(!is_made_up(Uuid::new_v4()) && !is_made_up(Uuid::nil()));
+    }
 }

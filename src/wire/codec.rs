@@ -170,6 +170,12 @@ impl Reader {
         if self.rest.len() < count { Err(ReadError::Short(what)) } else { Ok(()) }
     }
 
+    /// So many bytes, zero-copy.
+    pub fn take(&mut self, len: usize, what: &'static str) -> Result<Bytes, ReadError> {
+        self.need(len, what)?;
+        Ok(self.rest.split_to(len))
+    }
+
     /// A uuid.
     pub fn uuid(&mut self) -> Result<Uuid, ReadError> {
         self.need(16, "uuid")?;

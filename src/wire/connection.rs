@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::wire::call::Call;
 use crate::wire::cluster::Cluster;
-use crate::wire::error::{Place, WireError, code_of, tame};
+use crate::wire::error::{Code, Place, WireError, code_of, tame};
 use crate::wire::tls::explain::explain_late;
 use crate::wire::transport;
 use crate::wire::versions::Versions;
@@ -171,12 +171,7 @@ impl Connection {
     }
 
     /// The error for an error code in a reply that came over this connection.
-    pub fn answered(
-        &self,
-        api: &'static str,
-        what: &str,
-        (code, message): (crate::wire::Code, Option<String>),
-    ) -> WireError {
+    pub fn answered(&self, api: &'static str, what: &str, (code, message): (Code, Option<String>)) -> WireError {
         WireError::Answered {
             place: self.place().clone(),
             api,
@@ -221,7 +216,7 @@ impl Connection {
     }
 }
 
-/// Of ApiVersions: the first that tells finalized features (KIP-584), which every broker that we can work with speaks.
+/// Of ApiVersions: the first that tells finalized features (KIP-584), Kafka 2.4.
 const VERSIONS_VERSION: i16 = 3;
 
 fn versions_request() -> ApiVersionsRequest {
@@ -232,7 +227,10 @@ fn versions_request() -> ApiVersionsRequest {
 
 async fn ask_versions(writer: &mut Writer) -> Result<ApiVersionsResponse, WireError> {
     let timeout = writer.request_timeout;
-    let reply = writer.send(&versions_request(), VERSIONS_VERSION).await?.reply(timeout).await?;
+    let mut reply = writer.send(&versions_request(), VERSIONS_VERSION).await?.reply(timeout).await?;
+    if code_of(reply.error_code) == Some(Code::UnsupportedVersion) {
+        reply = writer.send(&versions_request(), 0).await?.reply(timeout).await?;
+    }
     match code_of(reply.error_code) {
         None => Ok(reply),
         Some(code) => {

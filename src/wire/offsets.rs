@@ -1,6 +1,6 @@
 //! Offsets that a consumer group has committed, those where a share group begins, and who is in groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use kafka_protocol::messages::alter_share_group_offsets_request::{
@@ -8,15 +8,21 @@ use kafka_protocol::messages::alter_share_group_offsets_request::{
 };
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+};
 use kafka_protocol::messages::share_group_describe_response;
 use kafka_protocol::messages::{
     AlterShareGroupOffsetsRequest, ConsumerGroupDescribeRequest, DescribeGroupsRequest, GroupId, OffsetCommitRequest,
-    OffsetFetchRequest, ShareGroupDescribeRequest, TopicName,
+    OffsetFetchRequest, OffsetFetchResponse, ShareGroupDescribeRequest, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use crate::wire::client::{Client, CoordinatorKind};
+use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
+use crate::wire::group::Member;
 
 /// An offset that a consumer group has committed for a topic partition. Source: OffsetCommitRequest.json.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +41,13 @@ pub struct Committed {
 
 /// All that a consumer group has committed; nothing where there is no such group.
 ///
-/// Errors: one of the offsets is not known, or part of a transaction that is still open (KIP-447).
+/// Errors: one of the offsets is not known, or part of a transaction that is still open (KIP-447, Kafka 2.5).
 pub async fn committed(client: &mut Client, group: &str) -> Result<Vec<Committed>, WireError> {
-    let wanted = OffsetFetchRequestGroup::default().with_group_id(group_id(group)).with_topics(None);
-    let request = OffsetFetchRequest::default().with_groups(vec![wanted]).with_require_stable(true);
     let connection = client.coordinator(CoordinatorKind::Group, group).await?;
-    let reply = connection.call(&request).await?;
+    let version = connection.version_of::<OffsetFetchRequest>()?;
+    let reply = connection.call(&build_fetch(group, version)).await?;
     let mut found = vec![];
-    for answer in reply.groups {
+    for answer in answers(reply, version) {
         if let Some(code) = code_of(answer.error_code) {
             return Err(connection.answered("OffsetFetch", &format!("group {group}"), (code, None)));
         }
@@ -66,8 +71,84 @@ pub async fn committed(client: &mut Client, group: &str) -> Result<Vec<Committed
     Ok(found)
 }
 
+/// Of OffsetFetch: the first that asks for several groups (KIP-709, Kafka 3.0).
+const BATCHED_GROUPS: i16 = 8;
+
+/// Of OffsetFetch: the first that tells of offsets in open transactions.
+const STABLE: i16 = 7;
+
+fn build_fetch(group: &str, version: i16) -> OffsetFetchRequest {
+    let request = OffsetFetchRequest::default().with_require_stable(version >= STABLE);
+    match version {
+        ..BATCHED_GROUPS => request.with_group_id(group_id(group)).with_topics(None),
+        _ => {
+            let wanted = OffsetFetchRequestGroup::default().with_group_id(group_id(group)).with_topics(None);
+            request.with_groups(vec![wanted])
+        }
+    }
+}
+
+/// The answers in the form of today.
+fn answers(reply: OffsetFetchResponse, version: i16) -> Vec<OffsetFetchResponseGroup> {
+    if version >= BATCHED_GROUPS {
+        return reply.groups;
+    }
+    let partition = |p: OffsetFetchResponsePartition| {
+        OffsetFetchResponsePartitions::default()
+            .with_partition_index(p.partition_index)
+            .with_committed_offset(p.committed_offset)
+            .with_committed_leader_epoch(p.committed_leader_epoch)
+            .with_metadata(p.metadata)
+            .with_error_code(p.error_code)
+    };
+    let topic = |t: OffsetFetchResponseTopic| {
+        let partitions = t.partitions.into_iter().map(partition).collect();
+        OffsetFetchResponseTopics::default().with_name(t.name).with_partitions(partitions)
+    };
+    let topics = reply.topics.into_iter().map(topic).collect();
+    vec![OffsetFetchResponseGroup::default().with_error_code(reply.error_code).with_topics(topics)]
+}
+
 /// Commits offsets for a group without members. The group is made by it.
 pub async fn commit(client: &mut Client, group: &str, offsets: &[Committed]) -> Result<(), WireError> {
+    let connection = client.coordinator(CoordinatorKind::Group, group).await?;
+    let answers = commit_as(&connection, &Member::nobody(group), offsets).await?;
+    match offsets.iter().zip(answers).find_map(|(offset, answer)| Some((offset, answer?))) {
+        None => Ok(()),
+        Some((Committed { topic, partition, .. }, code)) => {
+            let what = format!("group {group}, {topic}-{partition}");
+            Err(connection.answered("OffsetCommit", &what, (code, None)))
+        }
+    }
+}
+
+/// Commits offsets as a member of the group, over a connection to its coordinator.
+///
+/// Returns what became of each, in their order; `None` is committed. `StaleMemberEpoch` (KIP-848), `IllegalGeneration` and
+/// `RebalanceInProgress` (classic protocol) ask for the member's next epoch: only its membership knows whether there will be one.
+/// Source: OffsetCommitRequest.json v2 to v9, by topic name.
+pub async fn commit_as(
+    connection: &Connection,
+    member: &Member<'_>,
+    offsets: &[Committed],
+) -> Result<Vec<Option<Code>>, WireError> {
+    let version = connection.version_of::<OffsetCommitRequest>()?;
+    let request = build_commit(member, offsets, version);
+    let reply = connection.call(&request).await?;
+    let answered: HashMap<(&str, i32), i16> = reply
+        .topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(|p| ((&**topic.name, p.partition_index), p.error_code)))
+        .collect();
+    let unanswered = Code::UnknownServerError.code();
+    let answer = |at: &Committed| answered.get(&(at.topic.as_str(), at.partition)).copied().unwrap_or(unanswered);
+    Ok(offsets.iter().map(|offset| code_of(answer(offset))).collect())
+}
+
+/// Of OffsetCommit: the first that knows static members (KIP-345, Kafka 2.3).
+const STATIC_COMMITTERS: i16 = 7;
+
+fn build_commit(member: &Member<'_>, offsets: &[Committed], version: i16) -> OffsetCommitRequest {
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
     for offset in offsets {
         let partition = OffsetCommitRequestPartition::default()
@@ -81,20 +162,13 @@ pub async fn commit(client: &mut Client, group: &str, offsets: &[Committed]) -> 
         let name = TopicName(StrBytes::from_string(name.to_owned()));
         OffsetCommitRequestTopic::default().with_name(name).with_partitions(partitions)
     };
-    let request = OffsetCommitRequest::default()
-        .with_group_id(group_id(group))
-        .with_generation_id_or_member_epoch(-1)
-        .with_topics(topics.into_iter().map(topic).collect());
-    let connection = client.coordinator(CoordinatorKind::Group, group).await?;
-    let reply = connection.call(&request).await?;
-    let refused = reply.topics.iter().flat_map(|topic| topic.partitions.iter().map(|p| (&topic.name, p)));
-    match refused.into_iter().find_map(|(topic, p)| Some((topic, p.partition_index, code_of(p.error_code)?))) {
-        None => Ok(()),
-        Some((topic, partition, code)) => {
-            let what = format!("group {group}, {}-{partition}", &*topic.0);
-            Err(connection.answered("OffsetCommit", &what, (code, None)))
-        }
-    }
+    let instance = member.instance.filter(|_| version >= STATIC_COMMITTERS);
+    OffsetCommitRequest::default()
+        .with_group_id(group_id(member.group))
+        .with_member_id(StrBytes::from_string(member.id.to_owned()))
+        .with_group_instance_id(instance.map(|name| StrBytes::from_string(name.to_owned())))
+        .with_generation_id_or_member_epoch(member.epoch)
+        .with_topics(topics.into_iter().map(topic).collect())
 }
 
 /// Sets the start offsets of a share group without members, by topic and partition. The group is made by it.
@@ -141,7 +215,7 @@ pub async fn set_share_offsets(
 
 /// Who is in a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Member {
+pub struct MemberInfo {
     /// Its member id.
     pub id: String,
     /// How its client calls itself.
@@ -150,7 +224,7 @@ pub struct Member {
     pub host: String,
 }
 
-impl fmt::Display for Member {
+impl fmt::Display for MemberInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (client {} from {})", self.id, self.client_id, self.host)
     }
@@ -159,7 +233,7 @@ impl fmt::Display for Member {
 /// Members of a share group.
 ///
 /// Errors: `GroupIdNotFound` where there is no such share group.
-pub async fn share_members(client: &mut Client, group: &str) -> Result<Vec<Member>, WireError> {
+pub async fn share_members(client: &mut Client, group: &str) -> Result<Vec<MemberInfo>, WireError> {
     let request = ShareGroupDescribeRequest::default().with_group_ids(vec![group_id(group)]);
     let connection = client.coordinator(CoordinatorKind::Group, group).await?;
     let reply = connection.call(&request).await?;
@@ -178,7 +252,7 @@ pub async fn share_members(client: &mut Client, group: &str) -> Result<Vec<Membe
 }
 
 /// Members of a consumer group under either protocol; nobody where there is no such group.
-pub async fn consumer_members(client: &mut Client, group: &str) -> Result<Vec<Member>, WireError> {
+pub async fn consumer_members(client: &mut Client, group: &str) -> Result<Vec<MemberInfo>, WireError> {
     let connection = client.coordinator(CoordinatorKind::Group, group).await?;
     if connection.version_of::<ConsumerGroupDescribeRequest>().is_ok() {
         let request = ConsumerGroupDescribeRequest::default().with_group_ids(vec![group_id(group)]);
@@ -208,10 +282,10 @@ pub async fn consumer_members(client: &mut Client, group: &str) -> Result<Vec<Me
     Ok(members)
 }
 
-fn member(id: &StrBytes, client_id: &StrBytes, host: &StrBytes) -> Member {
+fn member(id: &StrBytes, client_id: &StrBytes, host: &StrBytes) -> MemberInfo {
     // The JVM shows an address behind a slash.
     let host = host.trim_start_matches('/').to_owned();
-    Member { id: id.to_string(), client_id: client_id.to_string(), host }
+    MemberInfo { id: id.to_string(), client_id: client_id.to_string(), host }
 }
 
 fn group_id(group: &str) -> GroupId {

@@ -19,7 +19,16 @@ pub fn missing(api: &str, code: Code) -> Option<&'static str> {
         }
         (
             Code::GroupAuthorizationFailed,
-            "ShareGroupHeartbeat" | "ShareFetch" | "ShareAcknowledge" | "OffsetCommit" | "AlterShareGroupOffsets",
+            "ShareGroupHeartbeat"
+            | "ShareFetch"
+            | "ShareAcknowledge"
+            | "OffsetCommit"
+            | "AlterShareGroupOffsets"
+            | "ConsumerGroupHeartbeat"
+            | "JoinGroup"
+            | "SyncGroup"
+            | "Heartbeat"
+            | "LeaveGroup",
         ) => Some("READ on the group"),
         (Code::GroupAuthorizationFailed, "DescribeConfigs") => {
             Some("DESCRIBE_CONFIGS on the group (ALTER_CONFIGS includes it)")
@@ -46,6 +55,7 @@ mod tests {
             ("IncrementalAlterConfigs", Code::TopicAuthorizationFailed, Some("ALTER_CONFIGS on the topic")),
             ("ShareFetch", Code::TopicAuthorizationFailed, Some("READ on the topic")),
             ("ShareAcknowledge", Code::GroupAuthorizationFailed, Some("READ on the group")),
+            ("JoinGroup", Code::GroupAuthorizationFailed, Some("READ on the group")),
             ("EndTxn", Code::TransactionalIdAuthorizationFailed, Some("WRITE on the transactional id")),
             (
                 "FindCoordinator",
