@@ -19,7 +19,7 @@ pub(crate) mod sample;
 use bytes::{Buf, Bytes};
 
 pub use carve::{Carver, Taken};
-pub use committed::{Aborted, committed};
+pub use committed::{Aborted, Transactions, committed};
 pub use compress::Codec;
 pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, forwardable_to};

@@ -18,6 +18,9 @@ use crate::limits::FAREWELL_MAX;
 use crate::metrics::{self, FlowMetrics};
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
+use crate::source::Source;
+use crate::source::catalog::Watched;
+use crate::source::consumer::ConsumerSource;
 use crate::source::share::ShareSource;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
@@ -36,7 +39,7 @@ pub mod prepare;
 use check::Unfit;
 use discovery::Discovery;
 use identity::Identities;
-use observe::Observer;
+use observe::{ConsumerObserver, Observer};
 
 /// What runs, for those who look at it from outside.
 #[derive(Debug, Clone)]
@@ -146,39 +149,112 @@ async fn run_flow(
         prepared = prepare(&flow, &identities, &mut discovery, &health) => prepared?,
         () = told(&mut stopped, Wish::Drain) => return Ok(0),
     };
-    let catalog = discovery.watch(Protocol::Share);
+    let (shared, ordered) = (discovery.watch(Protocol::Share), discovery.watch(Protocol::Consumer));
     let mut watchers = JoinSet::new();
     watchers.spawn(discovery.run());
     watchers.spawn(keeper::keep(flow.clone(), metrics.clone()));
-    // Nobody changes the limits of a running flow yet; a receiver keeps the last ones.
-    let brake = Brake::new(watch::channel(flow.limits).1, Instant::now());
-    let incarnation = Uuid::new_v4();
-    let (parking, frontiers) = (Parking::default(), Frontiers::default());
-    // Its producer follows those of the lanes.
-    let sink = KafkaSink::new(&flow, transactional_id(&flow.name, incarnation, flow.lanes), hop.clone());
-    let mut observer =
-        Observer::new((&flow, catalog.clone()), sink, frontiers.clone(), (health.clone(), metrics.clone()));
-    let mut lanes = JoinSet::new();
-    for number in 0..flow.lanes {
-        let health = health.within(format_args!("lane-{number}"));
-        let shared = (parking.clone(), frontiers.clone(), catalog.clone());
-        let source = ShareSource::join(&flow, shared, (&health, &metrics));
-        observer.members.push(source.member().to_owned());
-        let transactional_id = transactional_id(&flow.name, incarnation, number);
-        let sink = KafkaSink::new(&flow, transactional_id, hop.clone());
-        let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
-        lanes.spawn(
-            Lane::new((source, sink), (bytes_max, brake.clone()), wish.clone(), (health, metrics.clone())).run(),
-        );
+    let mut crew = Crew {
+        // Nobody changes the limits of a running flow yet; a receiver keeps the last ones.
+        brake: Brake::new(watch::channel(flow.limits).1, Instant::now()),
+        incarnation: Uuid::new_v4(),
+        lanes: JoinSet::new(),
+        flow,
+        hop,
+        wish,
+        health: health.clone(),
+        metrics: metrics.clone(),
+    };
+    if crew.flow.protocol == Protocol::Share {
+        watchers.spawn(crew.share(shared).run(stopped));
+    } else {
+        let observer = ConsumerObserver::new((&crew.flow, ordered.clone()), metrics);
+        watchers.spawn(observer.run(stopped));
+        (0..crew.flow.lanes).for_each(|number| crew.order(number, &ordered));
     }
-    watchers.spawn(observer.run(stopped));
     health.well("start");
-    let mut released = 0;
-    while let Some(ended) = lanes.join_next().await {
-        released += ended.expect("lanes don't panic, and nobody aborts them");
-    }
+    Ok(crew.work(ordered).await)
     // The watchers never end by themselves; they end with their set.
-    Ok(released)
+}
+
+/// The lanes of a flow, and what they have in common.
+struct Crew {
+    flow: Flow,
+    /// Of this run: no other process has transactional ids with it.
+    incarnation: Uuid,
+    hop: Option<Hop>,
+    brake: Brake,
+    wish: watch::Receiver<Wish>,
+    lanes: JoinSet<u64>,
+    health: Health,
+    metrics: FlowMetrics,
+}
+
+impl Crew {
+    /// Lanes for the share group, and who looks at the group as a whole.
+    fn share(&mut self, catalog: Watched) -> Observer {
+        let (parking, frontiers) = (Parking::default(), Frontiers::default());
+        // Its producer follows those of the lanes.
+        let sink = self.sink(self.flow.lanes);
+        let watched = (self.health.clone(), self.metrics.clone());
+        let mut observer = Observer::new((&self.flow, catalog.clone()), sink, frontiers.clone(), watched);
+        for number in 0..self.flow.lanes {
+            let health = self.lane_health(number);
+            let shared = (parking.clone(), frontiers.clone(), catalog.clone());
+            let source = ShareSource::join(&self.flow, shared, (&health, &self.metrics));
+            observer.members.push(source.member().to_owned());
+            self.add(number, (source, self.lane_bytes()));
+        }
+        observer
+    }
+
+    /// A lane for the consumer group: half of its memory is for what it reads ahead.
+    fn order(&mut self, number: u32, catalog: &Watched) {
+        let health = self.lane_health(number);
+        let bytes = self.lane_bytes() / 2;
+        let source = ConsumerSource::join(&self.flow, (number, bytes), catalog.clone(), (&health, &self.metrics));
+        self.add(number, (source, bytes));
+    }
+
+    fn add(&mut self, number: u32, (source, bytes_max): (impl Source + 'static, usize)) {
+        let (health, metrics) = (self.lane_health(number), self.metrics.clone());
+        let ends = (source, self.sink(number));
+        let lane = Lane::new(ends, (bytes_max, self.brake.clone()), self.wish.clone(), (health, metrics));
+        self.lanes.spawn(lane.run());
+    }
+
+    fn sink(&self, number: u32) -> KafkaSink {
+        let id = transactional_id(&self.flow.name, self.incarnation, number);
+        KafkaSink::new(&self.flow, id, self.hop.clone())
+    }
+
+    fn lane_health(&self, number: u32) -> Health {
+        self.health.within(format_args!("lane-{number}"))
+    }
+
+    fn lane_bytes(&self) -> usize {
+        usize::try_from(self.flow.memory_bytes / u64::from(self.flow.lanes)).unwrap_or(usize::MAX)
+    }
+
+    /// Waits for all lanes; returns how many offsets they released unfinished. The first compacted topic of a flow that reads through a
+    /// share group brings one more lane, which reads such topics in order.
+    async fn work(mut self, mut ordered: Watched) -> u64 {
+        let mut may_come = self.flow.protocol == Protocol::Share;
+        let mut released = 0;
+        loop {
+            let first = async { ordered.wait_for(|catalog| !catalog.admitted.is_empty()).await.map(drop) };
+            tokio::select! {
+                ended = self.lanes.join_next() => match ended {
+                    Some(ended) => released += ended.expect("lanes don't panic, and nobody aborts them"),
+                    None => return released,
+                },
+                Ok(()) = first, if may_come => {
+                    may_come = false;
+                    // The number between is that of the observer's producer.
+                    self.order(self.flow.lanes + 1, &ordered);
+                }
+            }
+        }
+    }
 }
 
 /// What must stand before anything is acquired; returns what records are to say of their way. What is refused changes nothing.

@@ -80,6 +80,8 @@ metrics_of! { FlowMetrics, "flow", "flow";
     recopied: Counter, "rewritten_record_copy", "Records copied from the source's log, since its share group does not deliver them";
     backlog: Gauge<i64, AtomicI64>, "group_backlog", "Sum of the lags of all topic partitions; -1 while it is unknown";
     delay: Gauge<i64, AtomicI64>, "group_delay_seconds", "Age of the oldest record that the group still has to do, in the worst topic partition; -1 while it is unknown";
+    expired: Counter, "offset_expire", "Offsets that retention had removed from the source before they were copied";
+    truncated: Counter, "log_truncation", "Times that the log of a topic partition of the source was found cut below what had been read of it";
     topics: Gauge<i64, AtomicI64>, "topics", "Topics that are copied";
     topics_skipped: Family<SkipLabels, Gauge<i64, AtomicI64>>, "topics_skipped", "Topics that a pattern matches and that are not copied";
     config_differences: Gauge<i64, AtomicI64>, "topic_config_differences", "Topic configs that were set on the target by hand and are left alone";

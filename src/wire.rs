@@ -1,7 +1,7 @@
 //! The native Kafka client: exactly the requests that a bridge needs.
 //!
 //! Rings inside, lowest first: [`codec`] (bytes), [`call`] (one request and its reply), [`connection`] (one socket), [`cluster`] (what all clients
-//! of a cluster share), [`client`] (which broker), then a file per subject: [`share`], [`produce`], [`transaction`], [`admin`].
+//! of a cluster share), [`client`] (which broker), then a file per subject: [`share`], [`fetch`], [`produce`], [`transaction`], [`admin`].
 //! Only this folder names `kafka-protocol`.
 
 pub mod admin;
@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod codec;
 pub mod connection;
 pub mod error;
+pub mod fetch;
 pub mod group;
 pub mod leaders;
 pub mod log;

@@ -4,6 +4,8 @@
 //! it: leaving their records out is the reader's part. Source: FetchResponse.json, KIP-98.
 
 use std::collections::HashSet;
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 use super::{OffsetRange, RecordBatch};
 
@@ -18,22 +20,37 @@ pub struct Aborted {
 
 /// The offsets of `batches`, which are in the order of their log, without markers and without the transactions in `aborted`.
 pub fn committed(batches: &[RecordBatch], aborted: &[Aborted]) -> Vec<OffsetRange> {
-    let mut aborted = aborted.to_vec();
-    aborted.sort_unstable_by_key(|transaction| transaction.first_offset);
-    let mut begins = aborted.into_iter().peekable();
-    let mut open: HashSet<i64> = HashSet::new();
-    let mut ranges = vec![];
-    for batch in batches {
-        while let Some(begun) = begins.next_if(|transaction| transaction.first_offset <= batch.last_offset()) {
-            open.insert(begun.producer_id);
+    let mut transactions = Transactions::new(aborted.to_vec());
+    batches.iter().filter(|batch| transactions.shows(batch)).map(RecordBatch::offsets).collect()
+}
+
+/// Follows the transactions of a log from batch to batch.
+#[derive(Debug)]
+pub struct Transactions {
+    /// Aborted ones that begin later.
+    begins: Peekable<IntoIter<Aborted>>,
+    /// Producers inside of an aborted one.
+    open: HashSet<i64>,
+}
+
+impl Transactions {
+    /// At the beginning of what a fetch has brought, with all aborted transactions in it, in any order.
+    pub fn new(mut aborted: Vec<Aborted>) -> Self {
+        aborted.sort_unstable_by_key(|transaction| transaction.first_offset);
+        Self { begins: aborted.into_iter().peekable(), open: HashSet::new() }
+    }
+
+    /// Whether the records of a batch are committed. Batches come in the order of their log, each once.
+    pub fn shows(&mut self, batch: &RecordBatch) -> bool {
+        while let Some(begun) = self.begins.next_if(|transaction| transaction.first_offset <= batch.last_offset()) {
+            self.open.insert(begun.producer_id);
         }
         if batch.is_control() {
-            open.remove(&batch.producer_id());
-        } else if !(batch.is_transactional() && open.contains(&batch.producer_id())) {
-            ranges.push(batch.offsets());
+            self.open.remove(&batch.producer_id());
+            return false;
         }
+        !(batch.is_transactional() && self.open.contains(&batch.producer_id()))
     }
-    ranges
 }
 
 #[cfg(test)]

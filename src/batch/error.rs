@@ -17,6 +17,7 @@ pub enum BatchError {
     /// A format from before Kafka 0.11, or garbage.
     #[error(
         "batch at offset {base_offset} has magic {magic}, only 2 is supported: \
+         it was written before Kafka 0.11 or under an old log.message.format.version: \
          let the broker rewrite old segments or skip these offsets"
     )]
     Magic {
@@ -42,6 +43,16 @@ pub enum BatchError {
         last_delta: i32,
         /// Its record count.
         count: i32,
+    },
+    /// A batch that does not come behind the one before it.
+    #[error(
+        "batch at offset {base_offset} stands behind offset {end}, which no log has: check the source broker's disk"
+    )]
+    Order {
+        /// Where the batch claims to start.
+        base_offset: i64,
+        /// Where the one before it ends.
+        end: i64,
     },
     /// The bytes were damaged, on the source's disk or on the way.
     #[error(

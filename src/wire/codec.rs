@@ -132,7 +132,7 @@ pub enum ReadError {
     Text,
 }
 
-/// Reads the flexible types of replies that we decode ourselves. Every length is checked before memory is taken.
+/// Reads the types of replies that we decode ourselves. Every length is checked before memory is taken.
 #[derive(Debug)]
 pub struct Reader {
     rest: Bytes,
@@ -198,6 +198,37 @@ impl Reader {
         Err(ReadError::Varint)
     }
 
+    /// A string of the encoding before KIP-482; null reads as empty.
+    pub fn str(&mut self) -> Result<String, ReadError> {
+        let len = usize::try_from(self.i16()?).unwrap_or(0);
+        self.need(len, "string")?;
+        String::from_utf8(self.rest.split_to(len).to_vec()).map_err(|_| ReadError::Text)
+    }
+
+    /// Bytes of the encoding before KIP-482, zero-copy; null reads as empty.
+    pub fn bytes(&mut self) -> Result<Bytes, ReadError> {
+        let len = usize::try_from(self.i32()?).unwrap_or(0);
+        self.need(len, "bytes")?;
+        Ok(self.rest.split_to(len))
+    }
+
+    /// The count of an array of the encoding before KIP-482, checked; null reads as 0.
+    pub fn count(&mut self) -> Result<usize, ReadError> {
+        let count = usize::try_from(self.i32()?).unwrap_or(0);
+        self.bounded(count)
+    }
+
+    /// The count of a compact array, checked; null reads as 0.
+    pub fn compact_count(&mut self) -> Result<usize, ReadError> {
+        let count = (self.uvarint()? as usize).saturating_sub(1);
+        self.bounded(count)
+    }
+
+    fn bounded(&self, count: usize) -> Result<usize, ReadError> {
+        let is_possible = count <= ARRAY_COUNT_MAX && count <= self.rest.len();
+        is_possible.then_some(count).ok_or(ReadError::Array(count))
+    }
+
     /// Compact bytes, zero-copy; null reads as empty.
     pub fn compact_bytes(&mut self) -> Result<Bytes, ReadError> {
         let len = (self.uvarint()? as usize).saturating_sub(1);
@@ -219,10 +250,7 @@ impl Reader {
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<T, ReadError>,
     ) -> Result<Vec<T>, ReadError> {
-        let count = (self.uvarint()? as usize).saturating_sub(1);
-        if count > ARRAY_COUNT_MAX || count > self.rest.len() {
-            return Err(ReadError::Array(count));
-        }
+        let count = self.compact_count()?;
         (0..count).map(|_| element(self)).collect()
     }
 

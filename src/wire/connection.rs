@@ -120,6 +120,11 @@ impl Connection {
         self.versions.require(C::API, self.place())
     }
 
+    /// The same in some versions only.
+    pub fn version_in<C: Call>(&self, versions: RangeInclusive<i16>) -> Result<i16, WireError> {
+        self.versions.require(C::API.within(versions), self.place())
+    }
+
     /// Level of a finalized feature as it is now: it may have been raised since we connected. 0 where the cluster lacks it.
     pub async fn feature(&self, name: &str) -> Result<i16, WireError> {
         let pending = self.send_as(&versions_request(), VERSIONS_VERSION).await?;

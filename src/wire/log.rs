@@ -17,6 +17,7 @@ use crate::limits::{FETCH_WAIT, REWRITTEN_READ_BYTES};
 use crate::wire::client::{Client, TopicInfo};
 use crate::wire::connection::Connection;
 use crate::wire::error::{Code, WireError, code_of};
+use crate::wire::fetch::EpochEnd;
 
 /// A consumer, not a replica.
 const NO_REPLICA: BrokerId = BrokerId(-1);
@@ -34,9 +35,16 @@ pub struct EpochOf {
 
 /// Where leader epochs end in the log of their leader: the offset behind the last record that was written in that epoch, or in one
 /// before where the log has nothing of it. `None` where the log begins later, or the broker cannot tell now.
+pub async fn epoch_ends(connection: &Connection, asked: &[EpochOf]) -> Result<Vec<Option<i64>>, WireError> {
+    let ends = epochs(connection, asked).await?.into_iter();
+    Ok(ends.map(|end| end.map(|end| end.offset).filter(|offset| *offset >= 0)).collect())
+}
+
+/// The same, with the epoch that each answer is about: the largest in the log that is not above the one asked for, and -1 where the log
+/// knows none, or only of earlier ones. `None` where the broker cannot tell now.
 ///
 /// A broker takes each topic and each partition once in a request, so two epochs of a partition take two requests.
-pub async fn epoch_ends(connection: &Connection, asked: &[EpochOf]) -> Result<Vec<Option<i64>>, WireError> {
+pub async fn epochs(connection: &Connection, asked: &[EpochOf]) -> Result<Vec<Option<EpochEnd>>, WireError> {
     let mut ends = vec![None; asked.len()];
     let mut left: Vec<usize> = (0..asked.len()).collect();
     while !left.is_empty() {
@@ -60,9 +68,9 @@ pub async fn epoch_ends(connection: &Connection, asked: &[EpochOf]) -> Result<Ve
             .with_topics(round.iter().map(topic).collect());
         for topic in connection.call(&request).await?.topics {
             let Some(indexes) = round.get(&*topic.topic.0) else { continue };
-            for answer in topic.partitions.iter().filter(|answer| answer.error_code == 0 && answer.end_offset >= 0) {
+            for answer in topic.partitions.iter().filter(|answer| answer.error_code == 0) {
                 if let Some(index) = indexes.get(&answer.partition) {
-                    ends[*index] = Some(answer.end_offset);
+                    ends[*index] = Some(EpochEnd { epoch: answer.leader_epoch, offset: answer.end_offset });
                 }
             }
         }
@@ -115,23 +123,14 @@ pub async fn list_offsets(
                 cluster: client.cluster().into(),
                 what: format!("leader of {}-{partition}", topic.name),
             };
-            let question = ListOffsetsPartition::default().with_partition_index(partition);
-            let question = question.with_current_leader_epoch(-1).with_timestamp(moment.timestamp());
-            led.entry(leader.ok_or_else(nobody)?).or_default().entry(&topic.name).or_default().push(question);
+            let topics = led.entry(leader.ok_or_else(nobody)?).or_default();
+            topics.entry(&topic.name).or_default().push(question(partition, moment));
         }
     }
     let mut offsets = BTreeMap::new();
     for (node, topics) in led {
-        let topic = |(name, partitions): (&str, _)| {
-            let name = TopicName(StrBytes::from_string(name.to_owned()));
-            ListOffsetsTopic::default().with_name(name).with_partitions(partitions)
-        };
-        let request = ListOffsetsRequest::default()
-            .with_replica_id(NO_REPLICA)
-            .with_isolation_level(moment.isolation_level())
-            .with_topics(topics.into_iter().map(topic).collect());
         let connection = client.broker(node).await?;
-        for topic in connection.call(&request).await?.topics {
+        for topic in connection.call(&offsets_request(topics, moment)).await?.topics {
             for answer in topic.partitions {
                 if let Some(code) = code_of(answer.error_code) {
                     let what = format!("{}-{}", &*topic.name.0, answer.partition_index);
@@ -144,6 +143,50 @@ pub async fn list_offsets(
         }
     }
     Ok(offsets)
+}
+
+/// Where logs begin and end, by topic and partition, as the leader at the other end of `connection` says; those that it cannot tell of
+/// now are left out.
+pub async fn bounds(
+    connection: &Connection,
+    asked: &[(&str, i32)],
+) -> Result<BTreeMap<(String, i32), (i64, i64)>, WireError> {
+    let mut starts = offsets_at(connection, asked, Moment::Earliest).await?;
+    let ends = offsets_at(connection, asked, Moment::End).await?;
+    Ok(ends.into_iter().filter_map(|(at, end)| Some((starts.remove(&at)?, end)).map(|bounds| (at, bounds))).collect())
+}
+
+async fn offsets_at(
+    connection: &Connection,
+    asked: &[(&str, i32)],
+    moment: Moment,
+) -> Result<BTreeMap<(String, i32), i64>, WireError> {
+    let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
+    for &(topic, partition) in asked {
+        topics.entry(topic).or_default().push(question(partition, moment));
+    }
+    let reply = connection.call(&offsets_request(topics, moment)).await?;
+    let answers = reply.topics.into_iter().flat_map(|topic| {
+        let known = topic.partitions.into_iter().filter(|answer| answer.error_code == 0 && answer.offset >= 0);
+        known.map(move |answer| ((topic.name.0.to_string(), answer.partition_index), answer.offset))
+    });
+    Ok(answers.collect())
+}
+
+fn question(partition: i32, moment: Moment) -> ListOffsetsPartition {
+    let question = ListOffsetsPartition::default().with_partition_index(partition);
+    question.with_current_leader_epoch(-1).with_timestamp(moment.timestamp())
+}
+
+fn offsets_request(topics: BTreeMap<&str, Vec<ListOffsetsPartition>>, moment: Moment) -> ListOffsetsRequest {
+    let topic = |(name, partitions): (&str, _)| {
+        let name = TopicName(StrBytes::from_string(name.to_owned()));
+        ListOffsetsTopic::default().with_name(name).with_partitions(partitions)
+    };
+    ListOffsetsRequest::default()
+        .with_replica_id(NO_REPLICA)
+        .with_isolation_level(moment.isolation_level())
+        .with_topics(topics.into_iter().map(topic).collect())
 }
 
 /// How many bytes the logs of these topics take on their leaders, by topic and partition.
