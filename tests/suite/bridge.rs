@@ -12,7 +12,7 @@ use cluster::{Cluster, Metrics, Pair, Spec, free_port, http_get, load, process, 
 use rdkafka::Message;
 
 /// How long anything may take that has to happen. Long enough for a loaded machine; nobody waits for it on a good day.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Looks until there is something to see.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

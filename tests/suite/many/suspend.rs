@@ -124,7 +124,8 @@ fn a_source_broker_that_hangs_holds_up_only_what_it_alone_has() {
 
     write(&pair.source, stuck, RECORDS..2 * RECORDS);
     pair.source.broker(victim).suspend().unwrap();
-    println!("{}", worker.await_trouble(&["source", &format!("broker {victim}")]));
+    // Its silence is told at first, and then, for as long as it lasts, that nobody leads what it alone has.
+    println!("{}", worker.await_trouble(&[&format!("source leader of {stuck}-0")]));
     for round in 1..3 {
         copy(&pair, &others, round);
     }
