@@ -1,6 +1,7 @@
 //! Membership in consumer groups on real brokers, by both protocols: whatever comes and goes, no partition is two readers', and none is
 //! nobody's for long.
 
+mod foreign;
 mod group;
 mod ledger;
 mod reader;
@@ -13,6 +14,7 @@ use sharebridge::wire::Client;
 use sharebridge::wire::client::CoordinatorKind;
 use sharebridge::wire::group::{LEAVE, Member, heartbeat, leave};
 
+use foreign::Librdkafka;
 use group::Group;
 use reader::Reader;
 
@@ -91,6 +93,61 @@ async fn fall_out(cluster: &'static Cluster, remove: impl AsyncFn(&Group, &Reade
     group.ledger.check();
 }
 
+/// Readers of librdkafka and ours are in one group; each of them leads it once.
+async fn mix(cluster: &'static Cluster) {
+    let mut group = Group::new(cluster, &[6, 5], &[]).await;
+    let x = Librdkafka::join(&group, "x");
+    group.settled(&["x"]).await;
+    let (a, b) = (group.join("a", 0), group.join("b", 1));
+    group.settled(&["a", "b", "x"]).await;
+    let topic = group.topics.keys().next().unwrap().clone();
+    group.grow(&topic, 9).await;
+    group.settled(&["a", "b", "x"]).await;
+    x.leave();
+    group.settled(&["a", "b"]).await;
+    let y = Librdkafka::join(&group, "y");
+    group.settled(&["a", "b", "y"]).await;
+    group.grow(&topic, 12).await;
+    group.settled(&["a", "b", "y"]).await;
+    b.kill().await;
+    group.settled(&["a", "y"]).await;
+    a.leave().await;
+    group.settled(&["y"]).await;
+    y.leave();
+    group.ledger.check();
+}
+
+/// A consumer of Kafka's own is in the group for a while.
+async fn mix_with_java(cluster: &'static Cluster) {
+    let group = Group::new(cluster, &[6], &[]).await;
+    let (a, b) = (group.join("a", 0), group.join("b", 1));
+    group.settled(&["a", "b"]).await;
+    let (topic, id) = (group.topics.keys().next().unwrap().clone(), group.flow.consumer.id.clone());
+    let java = std::thread::spawn(move || {
+        let assignor = "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+        let options = ["--topic", &topic, "--group", &id, "--timeout-ms", "4000", "--consumer-property", assignor];
+        cluster.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", &options)
+    });
+    group.holds(4).await;
+    group.holds(6).await;
+    // It ends by force of its timeout, which it calls an error.
+    println!("{:?}", java.join().unwrap());
+    group.settled(&["a", "b"]).await;
+    a.leave().await;
+    b.leave().await;
+    group.ledger.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_is_shared_with_librdkafka() {
+    mix(classic()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_is_shared_with_java() {
+    mix_with_java(classic()).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_come_and_go_by_heartbeats() {
     come_and_go(&pair().source).await;
@@ -124,11 +181,26 @@ async fn a_removed_member_joins_again_by_heartbeats() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_member_joins_again_by_joining() {
-    fall_out(classic(), async |group: &Group, reader: &Reader| {
-        let (mut client, id) = (Client::new(group.flow.source.clone()), &group.flow.consumer.id);
-        let connection = client.coordinator(CoordinatorKind::Group, id).await.unwrap();
-        let member = Member { group: id, id: &reader.assignment().member, instance: None, epoch: -1 };
-        leave(&connection, &member).await.unwrap();
-    })
-    .await;
+    fall_out(classic(), leave_for).await;
+}
+
+async fn leave_for(group: &Group, reader: &Reader) {
+    let (mut client, id) = (Client::new(group.flow.source.clone()), &group.flow.consumer.id);
+    let connection = client.coordinator(CoordinatorKind::Group, id).await.unwrap();
+    let member = Member { group: id, id: &reader.assignment().member, instance: None, epoch: -1 };
+    leave(&connection, &member).await.unwrap();
+}
+
+/// The version that many run, which has no heartbeats of KIP-848 to offer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the jars of Kafka 3.9.2"]
+async fn all_of_it_works_with_kafka_3_9() {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    let spec = Spec { version: "3.9.2".to_owned(), ..Spec::named("kafka-3.9.2") };
+    let cluster = CLUSTER.get_or_init(|| Cluster::start(spec).unwrap());
+    come_and_go(cluster).await;
+    come_back(cluster).await;
+    fall_out(cluster, leave_for).await;
+    mix(cluster).await;
+    mix_with_java(cluster).await;
 }

@@ -104,6 +104,15 @@ impl Group {
         Reader::join(self, name, lane)
     }
 
+    /// Waits until readers that keep a ledger have so many partitions.
+    pub(crate) async fn holds(&self, count: usize) {
+        let deadline = Instant::now() + DEADLINE;
+        while self.ledger.shares().values().map(BTreeSet::len).sum::<usize>() != count {
+            assert!(Instant::now() < deadline, "not {count}: {:#?}", self.ledger.shares());
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Waits until these readers, and no others, have all partitions, each as many as the others but for one.
     pub(crate) async fn settled(&self, readers: &[&str]) -> BTreeMap<String, BTreeSet<Key>> {
         let (all, deadline) = (self.keys(), Instant::now() + DEADLINE);

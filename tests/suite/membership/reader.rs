@@ -27,7 +27,6 @@ const TRANSACTION_MS_MAX: u64 = 150;
 pub(crate) struct Reader {
     name: String,
     ledger: Ledger,
-    pub(crate) health: Health,
     pub(crate) seen: watch::Receiver<Option<Assignment>>,
     source: (JoinHandle<()>, oneshot::Sender<()>),
     membership: (JoinHandle<()>, oneshot::Sender<()>),
@@ -36,8 +35,7 @@ pub(crate) struct Reader {
 impl Reader {
     /// Joins.
     pub(crate) fn join(group: &Group, name: &str, lane: u32) -> Self {
-        let health = Health::default();
-        let (membership, watched) = Membership::new(&group.flow, lane, group.catalog.subscribe(), health.clone());
+        let (membership, watched) = Membership::new(&group.flow, lane, group.catalog.subscribe(), Health::default());
         let seen = watched.assignment.clone();
         let source = Source {
             name: name.to_owned(),
@@ -51,7 +49,6 @@ impl Reader {
         Self {
             name: name.to_owned(),
             ledger: group.ledger.clone(),
-            health,
             seen,
             source: (tokio::spawn(source.run(stopped)), stop),
             membership: (tokio::spawn(membership.run(left)), leave),
