@@ -18,6 +18,7 @@ mod keeper;
 mod lock;
 mod many;
 mod matrix;
+mod membership;
 mod network;
 mod open_transaction;
 mod ordered;

@@ -49,6 +49,11 @@ group.share.heartbeat.interval.ms=1000
 group.share.min.session.timeout.ms=3000
 group.share.session.timeout.ms=6000
 group.share.min.record.lock.duration.ms=1000
+group.consumer.min.heartbeat.interval.ms=200
+group.consumer.heartbeat.interval.ms=500
+group.consumer.min.session.timeout.ms=2000
+group.consumer.session.timeout.ms=6000
+group.min.session.timeout.ms=2000
 ";
 
 /// The server.properties of a node. From three brokers on, everything has three replicas and needs two of them.
