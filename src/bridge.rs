@@ -35,6 +35,7 @@ pub mod observe;
 pub mod order;
 pub mod plan;
 pub mod prepare;
+pub mod switch;
 
 use check::Unfit;
 use discovery::Discovery;

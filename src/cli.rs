@@ -6,6 +6,7 @@ mod init;
 mod plan;
 mod run;
 mod status;
+mod switch;
 mod validate;
 mod verify;
 
@@ -20,6 +21,7 @@ pub use init::Init;
 pub use plan::PlanArgs;
 pub use run::Run;
 pub use status::Status;
+pub use switch::SwitchArgs;
 pub use validate::Validate;
 pub use verify::Verify;
 
@@ -48,6 +50,8 @@ pub enum Verb {
     Plan(PlanArgs),
     /// Copy until told to stop
     Run(Run),
+    /// Move a flow's position between its share group and its consumer group, with all workers stopped
+    Switch(SwitchArgs),
     /// Show what a running process does
     Status(Status),
     /// Compare topics on two clusters, those of flows or any two, record by record
@@ -63,6 +67,7 @@ impl Cli {
             Verb::Check(check) => check.run(),
             Verb::Plan(plan) => plan.run(),
             Verb::Run(run) => run.run(),
+            Verb::Switch(switch) => switch.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),
         }
@@ -91,6 +96,7 @@ fn fail(error: impl Display) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use super::switch::Side;
     use super::*;
     use clap::CommandFactory;
 
@@ -123,6 +129,12 @@ mod tests {
             parse("sharebridge status --address 127.0.0.1:1 --watch"),
             Ok(Verb::Status(Status { address: Some(_), watch: true, .. }))
         ));
+        assert!(matches!(
+            parse("sharebridge switch orders --to share --topic a --topic b --dry-run"),
+            Ok(Verb::Switch(SwitchArgs { flow, to: Side::Share, topics, dry_run: true, json: false, .. }))
+                if flow == "orders" && topics == ["a", "b"]
+        ));
+        assert!(parse("sharebridge switch orders").is_err());
         assert!(matches!(parse("sharebridge verify"), Ok(Verb::Verify(Verify { source: None, .. }))));
         assert!(parse("sharebridge status --address 127.0.0.1:1 --config a.toml").is_err());
         assert!(parse("sharebridge verify --source a:1 --target b:1").is_err());

@@ -332,10 +332,10 @@ mod tests {
         assert_eq!(seconds("", &[topic(3_000, 2_000), topic(500, 500)]), Some(20.0));
         assert_eq!(seconds("limit.records.per.second = 50", &[topic(3_000, 2_000)]), Some(60.0));
         assert_eq!(seconds("limit.bytes.per.second = 300", &[topic(3_000, 2_000)]), Some(100.0));
-        let consumer = "group.protocol = 'consumer'\nmemory.max.bytes = 2000000";
+        let consumer = "group.protocol = 'consumer'\nmemory.max.bytes = 4000000";
         assert_eq!(
             seconds(consumer, &[topic(3_000_000, 2_000_000)]),
-            Some(15.0),
+            Some(8.0),
             "half of its memory in each round trip"
         );
         assert_eq!(seconds("", &[topic(0, 0)]), None);
