@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::batch::Hop;
-use crate::config::{BridgeConfig, Config};
+use crate::config::{BridgeConfig, Config, Protocol};
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::brake::Brake;
@@ -18,6 +18,7 @@ use crate::limits::FAREWELL_MAX;
 use crate::metrics::{self, FlowMetrics};
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
+use crate::source::consumer::librdkafka::{EngineError, LibrdkafkaSource};
 use crate::source::share::ShareSource;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
@@ -66,6 +67,9 @@ pub enum Refusal {
     /// Its clusters do not allow what it needs, or it does not allow what they have.
     #[error(transparent)]
     Unfit(#[from] Unfit),
+    /// The engine that shall read cannot.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 /// How a bridge came to its end.
@@ -157,16 +161,22 @@ async fn run_flow(
     for number in 0..flow.lanes {
         let health = health.within(format_args!("lane-{number}"));
         let shared = (parking.clone(), frontiers.clone(), catalog.clone());
-        let source = ShareSource::join(&flow, shared, (&health, &metrics));
-        observer.members.push(source.member().to_owned());
         let transactional_id = transactional_id(&flow.name, incarnation, number);
         let sink = KafkaSink::new(&flow, transactional_id, hop.clone());
         let bytes_max = usize::try_from(flow.memory_bytes / u64::from(flow.lanes)).unwrap_or(usize::MAX);
-        lanes.spawn(
-            Lane::new((source, sink), (bytes_max, brake.clone()), wish.clone(), (health, metrics.clone())).run(),
-        );
+        let means = (bytes_max, brake.clone());
+        if flow.is_read_by_librdkafka() {
+            let source = LibrdkafkaSource::join((&flow, number), catalog.clone(), (&health, &metrics))?;
+            lanes.spawn(Lane::new((source, sink), means, wish.clone(), (health, metrics.clone())).run());
+        } else {
+            let source = ShareSource::join(&flow, shared, (&health, &metrics));
+            observer.members.push(source.member().to_owned());
+            lanes.spawn(Lane::new((source, sink), means, wish.clone(), (health, metrics.clone())).run());
+        }
     }
-    watchers.spawn(observer.run(stopped));
+    if flow.protocol == Protocol::Share {
+        watchers.spawn(observer.run(stopped));
+    }
     health.well("start");
     let mut released = 0;
     while let Some(ended) = lanes.join_next().await {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::batch::Hop;
 use crate::bridge::discovery::Discovery;
 use crate::bridge::identity::Identities;
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::NOT_YET_MAX;
@@ -87,7 +88,9 @@ pub async fn check(flow: &Flow, identities: &Identities) -> Result<(Vec<Finding>
         let says = format!("two names in the file are one cluster, as its id tells, and {found}");
         findings.push(Finding::new("cluster ids", Verdict::Misconfigured, says));
     }
-    findings.extend(source::look(&mut source, flow).await?);
+    if flow.protocol == Protocol::Share {
+        findings.extend(source::look(&mut source, flow).await?);
+    }
     findings.push(target::transactions(&mut target, flow).await?);
     let mut discovery = Discovery::new(flow.clone(), identities.clone(), (Health::default(), FlowMetrics::default()));
     let seen = discovery.look().await?;

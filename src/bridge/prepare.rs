@@ -1,6 +1,7 @@
 //! The share group's configs, which must stand before a flow may join it.
 
 use crate::bridge::discovery::Discovery;
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::source::share::group::{self, GroupError};
@@ -11,6 +12,9 @@ use crate::wire::client::TopicInfo;
 
 /// Tries until the group is as configured, and stands where it is to start; only what no waiting would mend ends it early.
 pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), GroupError> {
+    if flow.protocol == Protocol::Consumer {
+        return Ok(());
+    }
     let mut source = Client::new(flow.source.clone());
     let mut backoff = Backoff::default();
     let mut placement = Placement::new(flow.group.clone());
