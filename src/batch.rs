@@ -3,6 +3,7 @@
 //! Pure: bytes in, bytes out, no I/O and no clock. A batch is a view of the bytes that arrived; its records
 //! stay compressed unless a part of it must be carved out.
 
+mod builder;
 mod carve;
 mod committed;
 mod compress;
@@ -18,6 +19,7 @@ pub(crate) mod sample;
 
 use bytes::{Buf, Bytes};
 
+pub use builder::BatchBuilder;
 pub use carve::{Carver, Taken};
 pub use committed::{Aborted, Transactions, committed};
 pub use compress::Codec;

@@ -21,6 +21,7 @@ use crate::sink::kafka::{KafkaSink, keeper};
 use crate::source::Source;
 use crate::source::catalog::Watched;
 use crate::source::consumer::ConsumerSource;
+use crate::source::consumer::librdkafka::{EngineError, LibrdkafkaSource};
 use crate::source::share::ShareSource;
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::group::GroupError;
@@ -75,6 +76,9 @@ pub enum Refusal {
     /// Its clusters do not allow what it needs, or it does not allow what they have.
     #[error(transparent)]
     Unfit(#[from] Unfit),
+    /// The engine that shall read cannot.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 /// How a bridge came to its end.
@@ -170,10 +174,10 @@ async fn run_flow(
     } else {
         let observer = ConsumerObserver::new((&crew.flow, ordered.clone()), metrics);
         watchers.spawn(observer.run(stopped));
-        (0..crew.flow.lanes).for_each(|number| crew.order(number, &ordered));
+        (0..crew.flow.lanes).try_for_each(|number| crew.order(number, &ordered))?;
     }
     health.well("start");
-    Ok(crew.work(ordered).await)
+    crew.work(ordered).await
     // The watchers never end by themselves; they end with their set.
 }
 
@@ -208,12 +212,19 @@ impl Crew {
         observer
     }
 
-    /// A lane for the consumer group: half of its memory is for what it reads ahead.
-    fn order(&mut self, number: u32, catalog: &Watched) {
+    /// A lane for the consumer group.
+    fn order(&mut self, number: u32, catalog: &Watched) -> Result<(), EngineError> {
         let health = self.lane_health(number);
+        if self.flow.is_read_by_librdkafka() {
+            let source = LibrdkafkaSource::join((&self.flow, number), catalog.clone(), (&health, &self.metrics))?;
+            self.add(number, (source, self.lane_bytes()));
+            return Ok(());
+        }
+        // The other half is for what it reads ahead.
         let bytes = self.lane_bytes() / 2;
         let source = ConsumerSource::join(&self.flow, (number, bytes), catalog.clone(), (&health, &self.metrics));
         self.add(number, (source, bytes));
+        Ok(())
     }
 
     fn add(&mut self, number: u32, (source, bytes_max): (impl Source + 'static, usize)) {
@@ -238,7 +249,7 @@ impl Crew {
 
     /// Waits for all lanes; returns how many offsets they released unfinished. The first compacted topic of a flow that reads through a
     /// share group brings one more lane, which reads such topics in order.
-    async fn work(mut self, mut ordered: Watched) -> u64 {
+    async fn work(mut self, mut ordered: Watched) -> Result<u64, Refusal> {
         let mut may_come = self.flow.protocol == Protocol::Share;
         let mut released = 0;
         loop {
@@ -246,12 +257,12 @@ impl Crew {
             tokio::select! {
                 ended = self.lanes.join_next() => match ended {
                     Some(ended) => released += ended.expect("lanes don't panic, and nobody aborts them"),
-                    None => return released,
+                    None => return Ok(released),
                 },
                 Ok(()) = first, if may_come => {
                     may_come = false;
                     // The number between is that of the observer's producer.
-                    self.order(self.flow.lanes + 1, &ordered);
+                    self.order(self.flow.lanes + 1, &ordered)?;
                 }
             }
         }

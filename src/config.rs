@@ -5,6 +5,7 @@ mod copied;
 mod document;
 mod error;
 mod key;
+pub mod librdkafka;
 mod loops;
 mod nearest;
 mod offset_reset;
@@ -248,6 +249,11 @@ impl Config {
 }
 
 impl FlowConfig {
+    /// Whether librdkafka reads for the consumer group, and not our own client.
+    pub fn is_read_by_librdkafka(&self) -> bool {
+        self.consumer.engine == Engine::Librdkafka
+    }
+
     /// Whether the flow copies a topic of its source.
     pub fn covers(&self, topic: &str) -> bool {
         self.topics.covers(topic)

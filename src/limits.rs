@@ -337,6 +337,33 @@ pub const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time between two progress lines where the output is no terminal.
 pub const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Pause after which the thread of a librdkafka lane looks around, whether it was woken or not: holds are extended by it.
+pub const ENGINE_TICK: Duration = Duration::from_millis(100);
+
+/// Things that librdkafka wants to tell, served in one turn of such a thread.
+pub const ENGINE_EVENTS_PER_TURN: usize = 16;
+
+/// Bytes that such a thread takes of one partition before the next has its turn.
+pub const ENGINE_TURN_BYTES: usize = 256 << 10;
+
+/// Longest that such a thread waits for one answer about offsets or topics: what it holds is not extended meanwhile.
+pub const ENGINE_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes of records in a record batch that is made of decoded ones: below every topic's `max.message.bytes`, unless it is one record.
+pub const MADE_BATCH_BYTES: usize = 256 << 10;
+
+/// Heartbeats in a session timeout under the classic protocol, at least.
+pub const BEATS_PER_SESSION: u32 = 3;
+
+/// Longest time between two heartbeats under the classic protocol. Kafka's own default.
+pub const BEAT_MAX: Duration = Duration::from_secs(3);
+
+/// KiB of keys and values that librdkafka reads ahead of one partition of a lane, at most.
+pub const READ_AHEAD_KBYTES_MAX: u64 = 8 * 1024;
+
+/// Records that it reads ahead of one partition: its bookkeeping, some 400 bytes a record, is not in the bytes above.
+pub const READ_AHEAD_RECORDS_MAX: u32 = 20_000;
+
 const _: () = assert!(PRODUCE_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(FETCH_BYTES_MIN <= FETCH_BYTES_START);
 const _: () = assert!(SLOW_FETCH_BYTES_MIN <= FETCH_BYTES_MIN);

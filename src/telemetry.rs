@@ -8,7 +8,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::bridge::View;
 use crate::config::{BridgeConfig, LogFormat};
-use crate::error::Exit;
+use crate::error::{self, Exit};
 
 /// Erases the live line, which the next second writes again.
 const ERASE_LINE: &str = "\r\x1b[K";
@@ -33,6 +33,9 @@ pub fn start(config: &BridgeConfig) {
 /// Ends the process when any of its tasks panics: what is left would go on without it, and nobody would notice.
 pub fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
+        if error::catches() {
+            return;
+        }
         tracing::error!(%panic, "a fault of sharebridge itself: please report it");
         std::process::exit(Exit::Internal as i32);
     }));

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::header::{self, Header};
-use super::records::{Records, put_varint};
+use super::builder::BatchBuilder;
+use super::records::Records;
 use super::{BatchError, Codec, OffsetRange, Recipe, RecordBatch, TimestampType, append};
 use crate::limits::{CARVED_TOGETHER_BYTES, DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX};
 
@@ -164,49 +164,17 @@ impl<'a> Carver<'a> {
     }
 }
 
-/// A batch of these records, at least one.
+/// A batch of these records, at least one, with offsets 0, 1, 2...
 fn encode(records: &[Selected], codec: Codec) -> Result<RecordBatch, BatchError> {
-    let base_timestamp = records.first().map_or(-1, |record| record.timestamp);
-    let max_timestamp = records.iter().map(|record| record.timestamp).max();
-    let count = i32::try_from(records.len()).expect("RECORDS_PER_BATCH_MAX is far below 2^31");
-    let payload = codec.compress(encode_block(records, base_timestamp)).map_err(|source| BatchError::Compression {
-        base_offset: records.first().map_or(-1, |record| record.offset),
-        codec,
-        source,
-    })?;
-    let length = i32::try_from(header::SIZE - header::LENGTH_END + payload.len())
-        .expect("the bounds on bytes and records keep a batch below 2 GiB");
-    let mut header = Header::of(&[0; header::SIZE]);
-    header
-        .set(header::LENGTH, length.to_be_bytes())
-        .set(header::LEADER_EPOCH, header::NO_LEADER_EPOCH.to_be_bytes())
-        .set(header::MAGIC, header::MAGIC_V2.to_be_bytes())
-        .set(header::ATTRIBUTES, codec.number().to_be_bytes())
-        .set(header::LAST_OFFSET_DELTA, (count - 1).to_be_bytes())
-        .set(header::BASE_TIMESTAMP, base_timestamp.to_be_bytes())
-        .set(header::MAX_TIMESTAMP, max_timestamp.unwrap_or(-1).to_be_bytes())
-        .set(header::PRODUCER_ID, (-1i64).to_be_bytes())
-        .set(header::PRODUCER_EPOCH, (-1i16).to_be_bytes())
-        .set(header::BASE_SEQUENCE, (-1i32).to_be_bytes())
-        .set(header::RECORD_COUNT, count.to_be_bytes());
-    RecordBatch::parse([&header.seal(&payload)[..], &payload].concat().into())
-}
-
-/// Writes the records one after another with fresh deltas.
-fn encode_block(records: &[Selected], base_timestamp: i64) -> Vec<u8> {
-    let mut block = Vec::new();
-    let mut fields = Vec::new();
-    for (delta, record) in (0..).zip(records) {
-        fields.clear();
-        fields.push(0);
-        put_varint(&mut fields, record.timestamp.wrapping_sub(base_timestamp));
-        put_varint(&mut fields, delta);
-        let length = fields.len() + record.body.len();
-        put_varint(&mut block, i64::try_from(length).expect("a length fits 63 bits"));
-        block.extend_from_slice(&fields);
-        block.extend_from_slice(&record.body);
+    let mut builder = BatchBuilder::default();
+    for (offset, record) in (0..).zip(records) {
+        builder.push_body((offset, record.timestamp), &record.body);
     }
-    block
+    let base_offset = records.first().map_or(-1, |record| record.offset);
+    builder.finish(codec).map_err(|error| match error {
+        BatchError::Compression { codec, source, .. } => BatchError::Compression { base_offset, codec, source },
+        error => error,
+    })
 }
 
 #[cfg(test)]

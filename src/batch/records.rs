@@ -81,6 +81,12 @@ impl<'a> Body<'a> {
         Ok(Self { key, before, header_count, headers: rest })
     }
 
+    #[cfg(test)]
+    pub(super) fn value(&self) -> Option<&'a [u8]> {
+        let mut before = self.before;
+        field(&mut before).and_then(|_| field(&mut before)).expect("key and value were read before")
+    }
+
     /// The headers; an error ends them.
     pub(super) fn headers(&self) -> impl Iterator<Item = Result<Header<'a>, &'static str>> + use<'a> {
         let (mut left, mut rest) = (self.header_count, self.headers);
@@ -100,10 +106,8 @@ impl<'a> Body<'a> {
         body.extend_from_slice(self.before);
         put_varint(&mut body, i64::from(self.header_count) + 1);
         body.extend_from_slice(self.headers);
-        for part in [name, value] {
-            put_varint(&mut body, i64::try_from(part.len()).expect("a length fits 63 bits"));
-            body.extend_from_slice(part);
-        }
+        put_field(&mut body, Some(name));
+        put_field(&mut body, Some(value));
         body
     }
 }
@@ -141,6 +145,28 @@ fn varlong(bytes: &mut &[u8]) -> Option<i64> {
         }
     }
     None
+}
+
+/// Appends key, value and headers as they stand in a batch.
+pub(super) fn put_body<'a>(
+    out: &mut Vec<u8>,
+    (key, value): (Option<&[u8]>, Option<&[u8]>),
+    headers: impl ExactSizeIterator<Item = Header<'a>>,
+) {
+    put_field(out, key);
+    put_field(out, value);
+    put_varint(out, i64::try_from(headers.len()).expect("a count fits 63 bits"));
+    for (name, value) in headers {
+        put_field(out, Some(name));
+        put_field(out, value);
+    }
+}
+
+/// Appends a field with its length before it; null is -1.
+fn put_field(out: &mut Vec<u8>, field: Option<&[u8]>) {
+    let length = field.map_or(-1, |field| i64::try_from(field.len()).expect("a length fits 63 bits"));
+    put_varint(out, length);
+    out.extend_from_slice(field.unwrap_or_default());
 }
 
 /// Appends a zigzag varint; 32-bit fields are written the same way.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::bridge::compaction::some;
 use crate::bridge::discovery::Discovery;
 use crate::bridge::identity::Identities;
-use crate::config::Protocol;
+use crate::config::{OffsetReset, Protocol};
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::NAMED_TOPICS_MAX;
@@ -19,7 +19,7 @@ use crate::source::share::group::{self, GroupError};
 use crate::source::share::rewritten::{self, Rewritten};
 use crate::wire::client::TopicInfo;
 use crate::wire::log::{Moment, list_offsets};
-use crate::wire::offsets::{Member, committed};
+use crate::wire::offsets::{MemberInfo, committed};
 use crate::wire::{Client, WireError};
 
 mod judge;
@@ -229,8 +229,11 @@ impl Switch {
         if !earliest.keys().any(is_known) {
             return Err(SwitchError::NotBegun { group: from.to_string() });
         }
-        let rules =
-            Rules { to: self.to, from_earliest: from.offset_reset == "earliest", window: flow.group.record_locks_max };
+        let rules = Rules {
+            to: self.to,
+            from_earliest: from.offset_reset == OffsetReset::Earliest,
+            window: flow.group.record_locks_max,
+        };
         let partition = |(at, earliest): ((String, i32), i64)| {
             let (start, lag) = share.remove(&at).unwrap_or_default();
             let end = |ends: &Offsets| ends.get(&at).copied().unwrap_or(earliest);
@@ -273,7 +276,7 @@ async fn refuse_members(client: &mut Client, group: &Group) -> Result<(), Switch
     if members.is_empty() {
         return Ok(());
     }
-    let members: Vec<String> = members.iter().map(Member::to_string).collect();
+    let members: Vec<String> = members.iter().map(MemberInfo::to_string).collect();
     Err(SwitchError::Occupied { group: group.to_string(), members: some(&members) })
 }
 

@@ -78,7 +78,7 @@ async fn serve(config: Config) -> Exit {
 fn exit(refused: &Refusal) -> Exit {
     match refused {
         Refusal::Unfit(unfit) if unfit.is_misconfigured() => Exit::Config,
-        Refusal::Group(GroupError::Clamped { .. }) => Exit::Config,
+        Refusal::Group(GroupError::Clamped { .. }) | Refusal::Engine(_) => Exit::Config,
         _ => Exit::NotPermitted,
     }
 }

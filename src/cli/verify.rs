@@ -1,7 +1,5 @@
 //! `sharebridge verify`: compares topics on two clusters.
 
-mod librdkafka;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,7 +9,7 @@ use crate::batch::HOP_HEADER;
 use crate::bridge::check::patiently;
 use crate::bridge::discovery::Discovery;
 use crate::bridge::identity::Identities;
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, librdkafka};
 use crate::error::Exit;
 use crate::flow::Flow;
 use crate::health::Health;

@@ -23,6 +23,7 @@ use crate::wire::client::NodeId;
 pub mod appetite;
 pub mod clerk;
 pub mod fetcher;
+pub mod librdkafka;
 pub mod membership;
 pub mod progress;
 pub mod room;

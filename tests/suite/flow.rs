@@ -54,7 +54,7 @@ pub(crate) fn send(producer: &BaseProducer, topic: &str, partition: i32, (key, v
 }
 
 /// Records with every detail that copying could garble.
-fn send_oddities(topic: &str) {
+pub(crate) fn send_oddities(topic: &str) {
     let producer = producer(&[]);
     let parts: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"\xff\x00\xfe"), Some(b"plain")];
     for (number, (key, value)) in parts.iter().flat_map(|key| parts.map(|value| (*key, value))).enumerate() {

@@ -15,6 +15,7 @@ mod forgotten;
 mod guarded;
 mod hold;
 mod keeper;
+mod librdkafka;
 mod lock;
 mod many;
 mod matrix;

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::batch::header;
+use crate::batch::records::put_varint;
 use crate::batch::sample::{CODECS, Sample, SampleRecord};
 use crate::batch::{Hop, Placement, forwardable_to, partitioner};
 
