@@ -5,6 +5,7 @@ mod copy;
 mod distance;
 mod limit;
 mod mirror;
+mod ordered;
 mod table;
 mod tls;
 mod work;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use cluster::load::produce;
-use cluster::{Jvm, Pair, Spec, built_beside};
+use cluster::{Jvm, Pair, Peer, Spec, built_beside};
 
 use copy::{Cost, copy, verify};
 use mirror::mirror;
@@ -46,6 +47,9 @@ struct Options {
     /// Only look whether limit.bytes.per.second of so many bytes holds over a minute
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(10_000..=20_000_000))]
     limit: Option<u64>,
+    /// Only compare copies through a consumer group with those through a share group, and with a mirror on franz-go
+    #[arg(long, conflicts_with_all = ["limit", "mirrormaker", "tls"])]
+    ordered: bool,
     /// Only compare copies over TLS, with client certificates on both sides, with plain ones
     #[arg(long, conflicts_with_all = ["limit", "mirrormaker"])]
     tls: bool,
@@ -82,6 +86,9 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options) -> anyhow::Result<()> {
     let binary = built_beside()?;
+    if options.ordered {
+        return ordered::measure(&binary, options.runs, options.records_factor);
+    }
     if options.tls {
         return tls::measure(&binary, options.runs, options.records_factor);
     }
@@ -128,10 +135,15 @@ impl Bench {
         Ok(())
     }
 
+    fn mirror(&self, work: &Work) -> anyhow::Result<Cost> {
+        let ends = (self.pair.source.bootstrap(), self.pair.target.bootstrap());
+        mirror(&self.pair, work, || Peer::mirrormaker(ends, work.topic, &work.load.compression))
+    }
+
     fn run(&self, work: &Work) -> anyhow::Result<Run> {
         let (copy, verify) = copy((&self.binary, &self.pair, None), work, |worker| verify(&self.binary, worker, work))?;
         eprintln!("bench: {}: {:.2} s", work.name, copy.wall.as_secs_f64());
-        let mirror = self.has_mirror.then(|| mirror(&self.pair, work)).transpose()?;
+        let mirror = self.has_mirror.then(|| self.mirror(work)).transpose()?;
         if let Some(mirror) = &mirror {
             eprintln!("bench: {}: {:.2} s by MirrorMaker", work.name, mirror.wall.as_secs_f64());
         }

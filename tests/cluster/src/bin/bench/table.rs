@@ -69,7 +69,7 @@ impl Medians {
 }
 
 /// The middle one, the larger of two.
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = figures.collect();
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]

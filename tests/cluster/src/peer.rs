@@ -1,11 +1,11 @@
-use std::path::PathBuf;
-use std::process::Child;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
 use anyhow::bail;
 
 use crate::folder::{Folder, tail};
 use crate::kafka::{Jvm, Kafka};
-use crate::{Pair, proc, unique};
+use crate::{proc, unique};
 
 /// The process.
 const JVM: Jvm = Jvm { heap_mb: 1024, is_thrifty: false };
@@ -35,36 +35,57 @@ target.producer.batch.size=131072
 target.producer.linger.ms=5
 ";
 
-/// A MirrorMaker 2 process that copies one topic over a pair, under the same name. Dropped, it is killed.
+/// A program of others that copies one topic under the same name. Dropped, it is killed.
 #[derive(Debug)]
-pub struct MirrorMaker {
+pub struct Peer {
+    name: &'static str,
     child: Child,
     log: PathBuf,
     _folder: Folder,
 }
 
-impl MirrorMaker {
-    /// Starts it on `topic`, from its beginning; it writes with `compression`.
+impl Peer {
+    /// MirrorMaker 2 between two bootstrap servers, from the beginning of `topic`; it writes with `compression`.
     ///
     /// Errors: its jars are missing; it says what to do.
-    pub fn start(pair: &Pair, topic: &str, compression: &str) -> anyhow::Result<Self> {
+    pub fn mirrormaker(ends: (&str, &str), topic: &str, compression: &str) -> anyhow::Result<Self> {
         let kafka = Kafka::locate_mirrormaker()?;
         let folder = Folder::create("mirrormaker")?;
-        let (file, log) = (folder.path().join("mm2.properties"), folder.path().join("mirrormaker.log"));
-        std::fs::write(&file, properties(pair, topic, compression))?;
+        let file = folder.path().join("mm2.properties");
+        std::fs::write(&file, properties(ends, topic, compression))?;
         let mut java = kafka.java("org.apache.kafka.connect.mirror.MirrorMaker", JVM);
         java.arg(&file);
-        let child = folder.spawn(java, &log)?;
-        Ok(Self { child, log, _folder: folder })
+        Self::start("MirrorMaker", java, folder)
+    }
+
+    /// The mirror on franz-go of `scripts/peers/franz`, likewise. The topic must exist on the target.
+    ///
+    /// Errors: `binary`, which `scripts/bench` builds, is missing.
+    pub fn franz(
+        binary: &Path,
+        (source, target): (&str, &str),
+        topic: &str,
+        compression: &str,
+    ) -> anyhow::Result<Self> {
+        let folder = Folder::create("franz")?;
+        let mut command = Command::new(binary);
+        command.args([source, target, topic, &unique("franz"), compression]);
+        Self::start("the franz-go mirror", command, folder)
+    }
+
+    fn start(name: &'static str, command: Command, folder: Folder) -> anyhow::Result<Self> {
+        let log = folder.path().join("peer.log");
+        let child = folder.spawn(command, &log)?;
+        Ok(Self { name, child, log, _folder: folder })
     }
 
     /// Errors, with the end of the log, if it ended or will never start to copy.
     pub fn check_running(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("MirrorMaker ended with {status}: {}", tail(&self.log, LOG_TAIL_BYTES_MAX));
+            bail!("{} ended with {status}: {}", self.name, tail(&self.log, LOG_TAIL_BYTES_MAX));
         }
         if tail(&self.log, usize::MAX).contains(START_FAILURE) {
-            bail!("MirrorMaker did not start: {}", tail(&self.log, LOG_TAIL_BYTES_MAX));
+            bail!("{} did not start: {}", self.name, tail(&self.log, LOG_TAIL_BYTES_MAX));
         }
         Ok(())
     }
@@ -80,21 +101,21 @@ impl MirrorMaker {
     }
 }
 
-impl Drop for MirrorMaker {
+impl Drop for Peer {
     fn drop(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
-            eprintln!("MirrorMaker {} could not be killed: {error}", self.child.id());
+            eprintln!("{} ({}) could not be killed: {error}", self.name, self.child.id());
         }
     }
 }
 
 /// The alias of the source is a fresh one: MirrorMaker keeps how far it has come by that name.
-fn properties(pair: &Pair, topic: &str, compression: &str) -> String {
+fn properties((from, to): (&str, &str), topic: &str, compression: &str) -> String {
     let source = unique("source");
     format!(
         "clusters={source},target
-{source}.bootstrap.servers={}
-target.bootstrap.servers={}
+{source}.bootstrap.servers={from}
+target.bootstrap.servers={to}
 {source}->target.enabled=true
 {source}->target.topics={topic}
 target->{source}.enabled=false
@@ -102,8 +123,6 @@ target->{source}.enabled=false
 {source}.consumer.max.poll.records=20000
 {source}.consumer.max.partition.fetch.bytes=4194304
 target.producer.compression.type={compression}
-{TUNING}",
-        pair.source.bootstrap(),
-        pair.target.bootstrap(),
+{TUNING}"
     )
 }
