@@ -208,8 +208,11 @@ pub const HEARTBEATS_PER_SESSION: u32 = 3;
 /// Shortest pause between two heartbeats of a consumer group that go well.
 pub const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
-/// `consumer.session.timeout.ms` where we may not ask for it: Kafka's default, which is the least that it takes by default.
+/// `consumer.session.timeout.ms` at most where we may not ask for it: Kafka's default, which is the least that it takes by default.
 pub const CONSUMER_SESSION: Duration = Duration::from_secs(45);
+
+/// Heartbeats in that session, as the coordinator spaces them by default: where they come closer, the session is taken to be shorter.
+pub const HEARTBEATS_PER_CONSUMER_SESSION: u32 = 9;
 
 /// Most bytes that the records of one batch may decompress to.
 pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::standing::{End, Standing};
-use crate::limits::{CONSUMER_SESSION, HEARTBEAT_MIN, LEAVE_MAX, REBALANCE_MAX};
+use crate::limits::{CONSUMER_SESSION, HEARTBEAT_MIN, HEARTBEATS_PER_CONSUMER_SESSION, LEAVE_MAX, REBALANCE_MAX};
 use crate::source::Key;
 use crate::wire::admin::{Resource, describe_configs};
 use crate::wire::client::CoordinatorKind;
@@ -23,7 +23,8 @@ pub(super) struct Led<'a> {
     /// Kept for the life of the member, through all its sessions.
     member: String,
     epoch: i32,
-    session: Duration,
+    /// Silence after which we count as dead; `None` where we may not ask for it.
+    session: Option<Duration>,
     /// What the coordinator has heard from us last; `None` where that is not sure.
     told: Option<Told>,
 }
@@ -47,7 +48,7 @@ enum Verdict {
 impl<'a> Led<'a> {
     pub(super) fn new(standing: &'a mut Standing) -> Self {
         let member = Uuid::new_v4().to_string();
-        Self { standing, member, epoch: JOIN, session: CONSUMER_SESSION, told: None }
+        Self { standing, member, epoch: JOIN, session: None, told: None }
     }
 
     pub(super) async fn run(mut self, leave: &mut oneshot::Receiver<()>) -> End {
@@ -85,7 +86,7 @@ impl<'a> Led<'a> {
         self.standing.ready().await;
         let configs = describe_configs(&mut self.standing.client, Resource::Group, &self.standing.group).await;
         let session = configs.ok().and_then(|mut configs| configs.remove("consumer.session.timeout.ms")?.parse().ok());
-        self.session = session.map_or(CONSUMER_SESSION, Duration::from_millis);
+        self.session = session.map(Duration::from_millis);
     }
 
     fn news(&mut self) -> Told {
@@ -115,7 +116,8 @@ impl<'a> Led<'a> {
             self.member = id;
         }
         self.epoch = reply.epoch;
-        let until = sent_at + self.session;
+        let assumed = CONSUMER_SESSION.min(reply.interval * HEARTBEATS_PER_CONSUMER_SESSION);
+        let until = sent_at + self.session.unwrap_or(assumed);
         match reply.assigned {
             Some(assigned) => self.standing.tell(&self.member, (self.epoch, assigned), until),
             None => self.standing.extend(self.epoch, until),
