@@ -10,6 +10,7 @@ mod compaction;
 mod corrupt;
 mod elastic;
 mod feature;
+mod fetcher;
 mod flow;
 mod forgotten;
 mod guarded;

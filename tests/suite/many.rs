@@ -3,7 +3,9 @@
 mod coordinators;
 mod marker;
 mod recreate;
+mod replica;
 mod suspend;
+mod truncated;
 mod unclean;
 
 use std::collections::BTreeSet;
@@ -17,7 +19,12 @@ use crate::stream::{Stream, write};
 /// A pair of three brokers each: one test at a time, all nodes running at its start.
 fn many_pair() -> MutexGuard<'static, Pair> {
     static PAIR: OnceLock<Mutex<Pair>> = OnceLock::new();
-    let start = || Mutex::new(Pair::start(Spec::three("many-source"), Spec::three("many-target")).unwrap());
+    // A rack for each broker, from which consumers of the same rack may read.
+    let source = || {
+        let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+        Spec::three("many-source").with("broker.rack", "rack-{broker}").with("replica.selector.class", selector)
+    };
+    let start = || Mutex::new(Pair::start(source(), Spec::three("many-target")).unwrap());
     let pair = PAIR.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner);
     // A test that failed may have left them in any state.
     [&pair.source, &pair.target].into_iter().for_each(|cluster| cluster.recover().unwrap());

@@ -3,12 +3,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use futures_executor::block_on;
-use rdkafka::ClientConfig;
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
 };
 use rdkafka::client::DefaultClientContext;
 use rdkafka::metadata::Metadata;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::Cluster;
 
@@ -96,6 +96,15 @@ impl Cluster {
         let results =
             results.into_iter().map(|result| result.map_err(|(resource, code)| (format!("{resource:?}"), code)));
         accept(results).with_context(|| format!("altering {config:?} of the topic {name}"))
+    }
+
+    /// Removes the records of a partition below an offset, as retention does.
+    pub fn delete_records(&self, topic: &str, partition: i32, offset: i64) -> anyhow::Result<()> {
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+        let results = block_on(self.admin()?.delete_records(&offsets, &options()))?;
+        let refused = results.elements().into_iter().find_map(|element| element.error().err());
+        refused.map_or(Ok(()), Err).with_context(|| format!("deleting records of {topic}-{partition}"))
     }
 
     /// Deletes a topic.

@@ -123,12 +123,18 @@ impl Fetcher {
         partition: PartitionReply,
         (taken, arrival): (&mut Taken, &mut Arrival),
     ) -> Option<String> {
-        if let Some(end) = partition.diverging {
-            arrival.fetched.extend(self.diverge(key, end));
-            return None;
-        }
         let reading = self.readings.get_mut(&key)?;
         let now = Instant::now();
+        if let Some(end) = partition.diverging {
+            if reading.place.is_replica {
+                // It may only be behind its leader.
+                reading.pause(now);
+                arrival.moved.push(Moved::BackToLeader(key));
+            } else {
+                arrival.fetched.extend(self.diverge(key, end));
+            }
+            return None;
+        }
         if let Some(replica) = partition.preferred.filter(|node| *node != self.node) {
             reading.pause(now);
             arrival.moved.push(Moved::Replica(key, replica));

@@ -47,16 +47,17 @@ impl Reading {
 
     /// Learns of a newer leader, in the same turn.
     pub(super) fn learn(&mut self, place: &Place) {
+        self.place.is_replica = place.is_replica;
         if place.leader_epoch > self.place.leader_epoch {
             self.place.leader_epoch = place.leader_epoch;
             self.paused_until = None;
             self.doubt_leader();
         }
-        self.place.is_replica = place.is_replica;
     }
 
+    /// A replica was named by its leader, which had been asked before.
     fn doubt_leader(&mut self) {
-        if self.place.last_epoch >= 0 && self.place.leader_epoch > self.place.last_epoch {
+        if !self.place.is_replica && self.place.last_epoch >= 0 && self.place.leader_epoch > self.place.last_epoch {
             self.doubt = self.doubt.or(Some(Doubt::Leader));
         }
     }
@@ -141,5 +142,74 @@ impl Reading {
             jump,
             room: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::TopicPartition;
+    use crate::source::consumer::visible::visible;
+    use bytes::Bytes;
+    use uuid::Uuid;
+
+    fn reading(position: i64, last_epoch: i32) -> Reading {
+        let at = TopicPartition { topic: "t".into(), partition: 0 };
+        let key = (Uuid::nil(), 0);
+        Reading::new(Place { key, at, turn: 1, position, last_epoch, leader_epoch: 9, is_replica: false })
+    }
+
+    /// Reads on to `next` under these epochs.
+    fn read(reading: &mut Reading, next: i64, epochs: &[(i32, i64)]) {
+        let nothing = visible(Bytes::new(), vec![], next);
+        reading.advance(Visible { next, epochs: epochs.to_vec(), ..nothing }, || unreachable!("nothing is visible"));
+    }
+
+    #[test]
+    fn a_log_parts_where_an_epoch_ends_in_it() {
+        let mut reading = reading(100, 3);
+        read(&mut reading, 200, &[(3, 100), (4, 150)]);
+        let divergence = |epoch, offset| reading.divergence(EpochEnd { epoch, offset });
+        assert_eq!(divergence(4, 300), 200, "the log has all of it");
+        assert_eq!(divergence(4, 180), 180);
+        // The log has nothing of epoch 4, and more of epoch 3 than we have read.
+        assert_eq!((divergence(3, 140), divergence(3, 170)), (140, 150));
+        // Nor of epoch 3, of which the record before our first one was.
+        assert_eq!((divergence(2, 80), divergence(2, 500)), (80, 99));
+    }
+
+    #[test]
+    fn behind_a_cut_the_epochs_of_the_log_count() {
+        let mut reading = reading(100, 3);
+        read(&mut reading, 200, &[(3, 100), (4, 150)]);
+        let fetched = reading.truncate(140, 3);
+        assert_eq!(
+            (fetched.from, fetched.next, fetched.last_epoch, fetched.jump),
+            (200, 140, 3, Some(Jump::Truncated))
+        );
+        read(&mut reading, 160, &[(7, 140)]);
+        assert_eq!(reading.divergence(EpochEnd { epoch: 3, offset: 155 }), 140);
+        assert_eq!(reading.wish().last_epoch, 7);
+    }
+
+    #[test]
+    fn only_so_many_epochs_are_remembered() {
+        let mut reading = reading(0, -1);
+        let epochs: Vec<(i32, i64)> = (0..50).map(|epoch| (epoch, i64::from(epoch) * 10)).collect();
+        read(&mut reading, 500, &epochs);
+        assert_eq!(reading.epochs.len(), FRONTIER_EPOCHS_MAX);
+        assert_eq!(reading.divergence(EpochEnd { epoch: 48, offset: 600 }), 490);
+    }
+
+    #[test]
+    fn a_newer_leader_is_doubted_and_ends_a_pause() {
+        let mut reading = reading(100, 9);
+        assert_eq!(reading.doubt, None, "the record before is of this leader's epoch");
+        reading.pause(Instant::now());
+        let newer = Place { leader_epoch: 10, ..reading.place.clone() };
+        reading.learn(&newer);
+        assert_eq!((reading.doubt, reading.paused_until), (Some(Doubt::Leader), None));
+        let replica = Place { leader_epoch: 11, is_replica: true, ..newer };
+        assert_eq!(Reading::new(replica).doubt, None);
     }
 }
