@@ -30,6 +30,7 @@ mod shutdown;
 mod source_restart;
 mod start;
 mod stream;
+mod switch;
 mod tidy;
 mod topics;
 mod verify;
