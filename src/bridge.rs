@@ -103,7 +103,10 @@ impl Bridge {
             metrics: FlowMetrics::register(&mut registry, &flow.name),
         };
         let views = flows.iter().map(view).collect();
-        let view = View { health: Health::default(), registry: Arc::new(Mutex::new(registry)), flows: views };
+        let health = Health::default();
+        // Nobody who asks early is told that all is well.
+        flows.iter().for_each(|flow| health.within(&flow.name).pending("start", "group and topics are being prepared"));
+        let view = View { health, registry: Arc::new(Mutex::new(registry)), flows: views };
         Self { config: config.bridge, flows, view, wish: watch::Sender::new(Wish::Run) }
     }
 
@@ -156,7 +159,6 @@ async fn run_flow(
     (health, metrics): (Health, FlowMetrics),
 ) -> Result<u64, Refusal> {
     let mut stopped = wish.clone();
-    health.pending("start", "share group and topics are being prepared");
     let mut discovery = Discovery::new(flow.clone(), identities.clone(), (health.clone(), metrics.clone()));
     let hop = tokio::select! {
         prepared = prepare(&flow, &identities, &mut discovery, &health) => prepared?,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use cluster::load::sequence;
+use cluster::load::{Load, produce, sequence};
 use cluster::read::{Isolation, read_all};
 use cluster::{Cluster, pair, unique};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -49,7 +49,7 @@ fn switch(flow: &Flow, arguments: &[&str]) -> (BTreeMap<i32, i64>, u64, u64) {
 fn offsets(cluster: &Cluster, tool: &str, (group, column): (&str, &str)) -> BTreeMap<i32, i64> {
     let table = cluster.tool(tool, &["--describe", "--offsets", "--group", group]).unwrap_or_default();
     println!("{table}");
-    let mut lines = table.lines().filter(|line| line.contains("PARTITION") || line.contains(group));
+    let mut lines = table.lines().skip_while(|line| !line.contains("PARTITION")).filter(|line| !line.is_empty());
     let Some(head) = lines.next() else { return BTreeMap::new() };
     let at = |name: &str| head.split_whitespace().position(|word| word == name).unwrap();
     let (partition, column) = (at("PARTITION"), at(column));
@@ -100,7 +100,8 @@ fn half_copied(topic: &str, consumer_group: &str) -> (Flow, BTreeSet<u64>) {
     for cluster in [&pair().source, &pair().target] {
         cluster.create_topic(topic, PARTITIONS, &[]).unwrap();
     }
-    write(&pair().source, topic, 0..RECORDS);
+    // In batches of some 50 records, so that a window is acquired and finished in pieces.
+    produce(pair().source.bootstrap(), topic, &Load { batch_bytes: 5_000, ..Load::of(RECORDS) }).unwrap();
     let flow = Flow::new(pair(), &[topic]).with(&format!("flows.f.group.id = \"{consumer_group}\""));
     let mut worker = flow.clone().with("flows.f.limit.records.per.second = 1500").start();
     worker.await_metric("sink_record_send_total", COPIED_AT_LEAST);

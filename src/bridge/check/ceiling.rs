@@ -56,7 +56,7 @@ fn judge(distances: Distances, flow: &FlowConfig, protocol: Protocol) -> Finding
     let says = match protocol {
         Protocol::Share => {
             format!(
-                "at most {:.0} records/s in each partition: {} records (share.partition.max.record.locks) in two round trips to each \
+                "about {:.0} records/s in each partition: {} records (share.partition.max.record.locks) in two round trips to each \
                  cluster; {megabytes:.0} MB/s in all. More partitions or a larger window raise it",
                 distances.records_per_second(flow),
                 flow.group.record_locks_max,
