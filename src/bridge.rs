@@ -50,8 +50,19 @@ pub struct View {
     pub health: Health,
     /// All metrics.
     pub registry: Arc<Mutex<Registry>>,
-    /// Flows by name.
-    pub flows: Vec<(String, FlowMetrics)>,
+    /// The flows, in the order of the file.
+    pub flows: Vec<FlowView>,
+}
+
+/// A flow, likewise.
+#[derive(Debug, Clone)]
+pub struct FlowView {
+    /// Its name.
+    pub name: String,
+    /// How it reads.
+    pub protocol: Protocol,
+    /// What it counts.
+    pub metrics: FlowMetrics,
 }
 
 /// The bridge of one process.
@@ -93,9 +104,16 @@ impl Bridge {
     pub fn new(config: Config) -> Self {
         let mut registry = metrics::registry();
         let flows = Flow::all(config.flows, &mut registry);
-        let metrics = |flow: &Flow| (flow.name.clone(), FlowMetrics::register(&mut registry, &flow.name));
-        let metrics = flows.iter().map(metrics).collect();
-        let view = View { health: Health::default(), registry: Arc::new(Mutex::new(registry)), flows: metrics };
+        let view = |flow: &Flow| FlowView {
+            name: flow.name.clone(),
+            protocol: flow.protocol,
+            metrics: FlowMetrics::register(&mut registry, &flow.name),
+        };
+        let views = flows.iter().map(view).collect();
+        let health = Health::default();
+        // Nobody who asks early is told that all is well.
+        flows.iter().for_each(|flow| health.within(&flow.name).pending("start", "group and topics are being prepared"));
+        let view = View { health, registry: Arc::new(Mutex::new(registry)), flows: views };
         Self { config: config.bridge, flows, view, wish: watch::Sender::new(Wish::Run) }
     }
 
@@ -110,7 +128,7 @@ impl Bridge {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Farewell, Refusal> {
         let mut flows = JoinSet::new();
         let identities = Identities::new(&self.flows);
-        for (flow, (_, metrics)) in self.flows.iter().zip(&self.view.flows) {
+        for (flow, FlowView { metrics, .. }) in self.flows.iter().zip(&self.view.flows) {
             let health = self.view.health.within(&flow.name);
             let flow = (flow.clone(), identities.clone());
             flows.spawn(run_flow(flow, self.wish.subscribe(), (health, metrics.clone())));
@@ -148,7 +166,6 @@ async fn run_flow(
     (health, metrics): (Health, FlowMetrics),
 ) -> Result<u64, Refusal> {
     let mut stopped = wish.clone();
-    health.pending("start", "share group and topics are being prepared");
     let mut discovery = Discovery::new(flow.clone(), identities.clone(), (health.clone(), metrics.clone()));
     let hop = tokio::select! {
         prepared = prepare(&flow, &identities, &mut discovery, &health) => prepared?,

@@ -189,6 +189,16 @@ pub enum Protocol {
     Consumer,
 }
 
+impl Protocol {
+    /// The word in the configuration, and in what is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Share => "share",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
 /// Who reads for a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {

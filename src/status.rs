@@ -11,8 +11,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::bridge::View;
-use crate::metrics::FlowMetrics;
+use crate::bridge::{FlowView, View};
 
 /// Media type of the metrics. Source: OpenMetrics 1.0.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -66,14 +65,15 @@ fn document(view: &View) -> Value {
     let troubles = view.health.troubles();
     let troubles = troubles.into_iter().map(|(subject, reason)| json!({ "subject": subject, "reason": reason }));
     let troubles: Vec<Value> = troubles.collect();
-    let flows: Vec<Value> = view.flows.iter().map(|(name, metrics)| flow(name, metrics)).collect();
+    let flows: Vec<Value> = view.flows.iter().map(flow).collect();
     json!({ "version": env!("CARGO_PKG_VERSION"), "ready": troubles.is_empty(), "troubles": troubles, "flows": flows })
 }
 
-fn flow(name: &str, metrics: &FlowMetrics) -> Value {
+fn flow(FlowView { name, protocol, metrics }: &FlowView) -> Value {
     let known = |gauge: i64| Some(gauge).filter(|value| *value >= 0);
     json!({
         "flow": name,
+        "protocol": protocol.word(),
         "records": metrics.sent.get(),
         "bytes": metrics.bytes_sent.get(),
         "transactions": metrics.commits.get(),
@@ -89,7 +89,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::config::Protocol;
     use crate::health::Health;
+    use crate::metrics::FlowMetrics;
 
     #[test]
     fn the_document_says_what_is_wrong_and_what_is_unknown() {
@@ -99,11 +101,12 @@ mod tests {
         metrics.backlog.set(-1);
         metrics.delay.set(3);
         let registry = Arc::new(Mutex::new(crate::metrics::registry()));
-        let said = document(&View { health, registry, flows: vec![("f".to_owned(), metrics)] });
+        let flow = FlowView { name: "f".to_owned(), protocol: Protocol::Consumer, metrics };
+        let said = document(&View { health, registry, flows: vec![flow] });
         assert_eq!(said["ready"], false);
         assert_eq!(said["troubles"][0], json!({ "subject": "f/target", "reason": "no answer" }));
         let flow = &said["flows"][0];
         assert_eq!((&flow["flow"], &flow["records"], &flow["delay_seconds"]), (&json!("f"), &json!(7), &json!(3)));
-        assert_eq!(flow["backlog"], Value::Null);
+        assert_eq!((&flow["protocol"], &flow["backlog"]), (&json!("consumer"), &Value::Null));
     }
 }

@@ -95,7 +95,7 @@ struct Totals {
 
 impl Totals {
     fn of(view: &View) -> Self {
-        let flows = || view.flows.iter().map(|(_, metrics)| metrics);
+        let flows = || view.flows.iter().map(|flow| &flow.metrics);
         Self {
             records: flows().map(|metrics| metrics.sent.get()).sum(),
             bytes: flows().map(|metrics| metrics.bytes_sent.get()).sum(),

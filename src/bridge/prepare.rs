@@ -15,10 +15,7 @@ use crate::wire::{Client, WireError};
 pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
     let mut source = Client::new(flow.source.clone());
     let mut backoff = Backoff::default();
-    let subject = match flow.protocol {
-        Protocol::Share => "share group",
-        Protocol::Consumer => "consumer group",
-    };
+    let subject = format!("{} group", flow.protocol.word());
     let mut placement = Placement::of(flow, flow.protocol);
     loop {
         match try_prepare(flow, &mut source, discovery, &mut placement).await {
@@ -26,14 +23,14 @@ pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) ->
             Err(refused) => match passing(refused) {
                 Ok(error) => {
                     source.forget_coordinators();
-                    health.trouble(subject, error);
+                    health.trouble(&subject, error);
                     tokio::time::sleep(backoff.pause()).await;
                 }
                 Err(refused) => return Err(refused),
             },
         }
     }
-    health.well(subject);
+    health.well(&subject);
     Ok(())
 }
 

@@ -98,8 +98,9 @@ async fn ask(address: SocketAddr) -> Result<Value, Box<dyn std::error::Error + S
 /// A line for each flow, with rates where there was a look a second before; then what is wrong.
 fn table(now: &Value, before: Option<&Value>) -> String {
     let mut text = format!(
-        "{:<24} {:>12} {:>10} {:>12} {:>8} {:>10} {:>12}\n",
+        "{:<24} {:<8} {:>12} {:>10} {:>12} {:>8} {:>10} {:>12}\n",
         "flow",
+        "protocol",
         if before.is_some() { "records/s" } else { "records" },
         if before.is_some() { "MB/s" } else { "MB" },
         "backlog",
@@ -115,8 +116,9 @@ fn table(now: &Value, before: Option<&Value>) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:<24} {:>12} {:>10.1} {:>12} {:>8} {:>10} {:>12}",
+            "{:<24} {:<8} {:>12} {:>10.1} {:>12} {:>8} {:>10} {:>12}",
             flow["flow"].as_str().unwrap_or_default(),
+            flow["protocol"].as_str().unwrap_or_default(),
             since("records"),
             since("bytes") / 1e6,
             known(&flow["backlog"]),
@@ -147,7 +149,7 @@ mod tests {
 
     fn document(records: u64, troubles: Value) -> Value {
         let flow = json!({
-            "flow": "orders", "records": records, "bytes": records * 1_000_000, "backlog": null, "delay_seconds": 4, "held": 0,
+            "flow": "orders", "protocol": "share", "records": records, "bytes": records * 1_000_000, "backlog": null, "delay_seconds": 4, "held": 0,
             "redelivered": 1
         });
         json!({ "ready": troubles == json!([]), "flows": [flow], "troubles": troubles })
@@ -158,8 +160,14 @@ mod tests {
         let (first, second) = (document(100, json!([])), document(130, json!([])));
         let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(words(&lines(table(&first, None))[1]), ["orders", "100", "100.0", "unknown", "4", "0", "1"]);
-        assert_eq!(words(&lines(table(&second, Some(&first)))[1]), ["orders", "30", "30.0", "unknown", "4", "0", "1"]);
+        assert_eq!(
+            words(&lines(table(&first, None))[1]),
+            ["orders", "share", "100", "100.0", "unknown", "4", "0", "1"]
+        );
+        assert_eq!(
+            words(&lines(table(&second, Some(&first)))[1]),
+            ["orders", "share", "30", "30.0", "unknown", "4", "0", "1"]
+        );
     }
 
     #[test]

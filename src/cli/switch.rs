@@ -121,10 +121,7 @@ fn table(flow: &Flow, Switched { from, to, partitions }: &Switched, dry_run: boo
     }
     text += "\n";
     if flow.protocol != to.protocol {
-        let name = match to.protocol {
-            Protocol::Share => "share",
-            Protocol::Consumer => "consumer",
-        };
+        let name = to.protocol.word();
         text += &format!("next: set group.protocol = \"{name}\" in [flows.{}], and start its workers\n", flow.name);
     }
     text

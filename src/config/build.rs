@@ -108,6 +108,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
     let allow_unordered_compacted = view.boolean("allow.unordered.compacted");
     let (protocol, group) = (protocol(&mut view), group(&mut view));
     let consumer = consumer(&mut view);
+    check_start(&mut view, protocol);
     let transaction_timeout = view.duration("transaction.timeout.ms");
     let topic_name = topic_name(&mut view);
     let (mapping, codec) = (mapping(&mut view), codec(&mut view));
@@ -232,26 +233,34 @@ fn consumer(view: &mut View<'_>) -> Option<ConsumerConfig> {
 
 fn group(view: &mut View<'_>) -> Option<GroupConfig> {
     let (id, offset_reset) = (view.text("share.group.id"), view.text("share.auto.offset.reset"));
-    let start = view.start("start.position");
-    if let (Some(start), Some(reset)) = (&start, &offset_reset)
-        && *start != StartPosition::Auto
-        && reset != "earliest"
-    {
-        view.report("start.position", Problem::StartAndReset { reset: reset.clone() });
-    }
-    if let (Some(StartPosition::Group(other)), Some(id)) = (&start, &id)
-        && other == id
-    {
-        view.report("start.position", Problem::StartsFromItself { id: id.clone() });
-    }
     Some(GroupConfig {
         id: id?,
         lock: view.duration("share.acquisition.lock.timeout.ms")?,
         delivery_count_max: view.number("share.max.delivery.count")?,
         record_locks_max: view.number("share.partition.max.record.locks")?,
         offset_reset: offset_reset?,
-        start: start?,
+        start: view.start("start.position")?,
     })
+}
+
+/// The start position must not contradict the keys of the group that the flow reads through.
+fn check_start(view: &mut View<'_>, protocol: Option<Protocol>) {
+    let (id, reset) = match protocol {
+        Some(Protocol::Consumer) => ("group.id", "auto.offset.reset"),
+        Some(Protocol::Share) | None => ("share.group.id", "share.auto.offset.reset"),
+    };
+    let start = view.start("start.position");
+    if let (Some(start), Some(value)) = (&start, view.text(reset))
+        && *start != StartPosition::Auto
+        && value != "earliest"
+    {
+        view.report("start.position", Problem::StartAndReset { key: reset, reset: value });
+    }
+    if let (Some(StartPosition::Group(other)), Some(id)) = (&start, view.text(id))
+        && *other == id
+    {
+        view.report("start.position", Problem::StartsFromItself { id });
+    }
 }
 
 /// Finds the two clusters of a flow.

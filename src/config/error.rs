@@ -195,9 +195,9 @@ pub(super) enum Problem {
     )]
     MemoryPerLane { bytes: u64, lanes: u32, lane_bytes_min: u64 },
     #[error(
-        "contradicts share.auto.offset.reset of {reset}: partitions that are created later begin at their beginning, leave one of the two out"
+        "contradicts {key} of {reset}: partitions that are created later begin at their beginning, leave one of the two out"
     )]
-    StartAndReset { reset: String },
+    StartAndReset { key: &'static str, reset: String },
     #[error("names the flow's own group {}, name the group to go on from", Shown(.id).in_quotes())]
     StartsFromItself { id: String },
     #[error(

@@ -499,7 +499,7 @@ pub(super) const KEYS: [Key; 68] = [
         scope: Scope::Flow,
         kind: Kind::StartPosition,
         default: Some("auto"),
-        doc: "Where a new group starts in the partitions that exist by then; auto leaves that to share.auto.offset.reset",
+        doc: "Where a new group starts in the partitions that exist by then; auto leaves that to the reset rule of the group",
     },
     Key {
         name: "limit.bytes.per.second",

@@ -134,11 +134,7 @@ impl Group {
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.protocol {
-            Protocol::Share => "share group",
-            Protocol::Consumer => "consumer group",
-        };
-        write!(f, "{kind} {}", self.id)
+        write!(f, "{} group {}", self.protocol.word(), self.id)
     }
 }
 

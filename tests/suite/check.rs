@@ -98,8 +98,31 @@ fn what_will_be_done_and_what_is_odd_is_said_and_nothing_is_changed() {
     says(&findings, &format!("target topic {odd}"), "note", &["grow topic", "from 1 to 2"]);
     says(&findings, &format!("target topic {odd}"), "warning", &["max.message.bytes is 1000", "raise it to"]);
     says(&findings, &format!("target topic {odd}"), "warning", &["compression.type is gzip", "set producer"]);
-    says(&findings, "rate", "note", &["records/s"]);
+    says(&findings, "rate of share", "note", &["records/s"]);
+    says(&findings, "rate of consumer", "note", &["MB/s", "were it group.protocol"]);
+    says(&findings, "order", "note", &["order not kept"]);
     assert!(arrived(&pair.target, &new).is_none(), "check has created a topic");
+}
+
+#[test]
+fn a_flow_in_order_is_not_asked_for_a_share_group() {
+    let topic = unique("ordered");
+    pair().source.create_topic(&topic, 2, &[]).unwrap();
+    let flow = Flow::new(pair(), &[&topic]).with("flows.f.group.protocol = \"consumer\"");
+    let (code, findings) =
+        eventually("the coordinators are there", || Some(check(&flow)).filter(|(code, _)| *code == Some(0)));
+    assert_eq!(code, Some(0));
+    assert!(findings.iter().all(|finding| !finding[0].contains("share group")), "{findings:#?}");
+    says(&findings, "source engine", "ok", &["native, Fetch v"]);
+    says(&findings, "source consumer group", "ok", &["may be joined"]);
+    says(&findings, "order", "note", &["order kept"]);
+
+    let shared = Flow::new(pair(), &[&topic]);
+    shared.start().await_ready();
+    let group = format!("flows.f.group.id = \"{}\"", shared.group);
+    let (code, findings) = check(&flow.with(&group));
+    assert_eq!(code, Some(78));
+    says(&findings, "source consumer group", "misconfigured", &["has a share group", "another group.id"]);
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod shutdown;
 mod source_restart;
 mod start;
 mod stream;
+mod switch;
 mod tidy;
 mod topics;
 mod verify;

@@ -53,27 +53,25 @@ pub(super) async fn look(source: &mut Client, target: &mut Client, flow: &Flow) 
 
 fn judge(distances: Distances, flow: &FlowConfig, protocol: Protocol) -> Finding {
     let megabytes = distances.bytes_per_second(flow, protocol) / 1e6;
-    let (kind, says) = match protocol {
-        Protocol::Share => (
-            "share",
+    let says = match protocol {
+        Protocol::Share => {
             format!(
-                "at most {:.0} records/s in each partition: {} records (share.partition.max.record.locks) in two round trips to each \
+                "about {:.0} records/s in each partition: {} records (share.partition.max.record.locks) in two round trips to each \
                  cluster; {megabytes:.0} MB/s in all. More partitions or a larger window raise it",
                 distances.records_per_second(flow),
                 flow.group.record_locks_max,
-            ),
-        ),
-        Protocol::Consumer => (
-            "consumer",
+            )
+        }
+        Protocol::Consumer => {
             format!(
                 "at most {megabytes:.0} MB/s in all: half of memory.max.bytes in one round trip to the source, or in two to the target"
-            ),
-        ),
+            )
+        }
     };
     let own = if flow.protocol == protocol { "" } else { ", were it group.protocol" };
     let [source, target] = [distances.source, distances.target].map(|distance| distance.as_secs_f64() * 1e3);
     let says = format!("{says} ({source:.1} ms and {target:.1} ms away{own})");
-    Finding::new(format!("rate of {kind}"), Verdict::Note, says)
+    Finding::new(format!("rate of {}", protocol.word()), Verdict::Note, says)
 }
 
 #[cfg(test)]

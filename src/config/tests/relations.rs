@@ -54,9 +54,22 @@ fn a_start_position_stands_alone() {
         "start.position = 'group:sharebridge-f'",
         "[flows.f] start.position: names the flow's own group \"sharebridge-f\", name the group to go on from",
     );
-    for good in
-        ["share.auto.offset.reset = 'latest'", "start.position = 'latest'", "start.position = 2026-01-31T12:00:00Z"]
-    {
+    // Only the keys of the group that is read through count.
+    let consumer = "group.protocol = 'consumer'\nstart.position = 'group:sharebridge-f-ordered'";
+    says(
+        &with_flow(&format!("{consumer}\nauto.offset.reset = 'latest'")),
+        &[
+            "f.toml:11: [flows.f] start.position: names the flow's own group \"sharebridge-f-ordered\", name the group to go on from",
+            &format!("f.toml:11: [flows.f] start.position: contradicts auto.offset.reset of latest: {why}"),
+        ],
+    );
+    for good in [
+        "share.auto.offset.reset = 'latest'",
+        "start.position = 'latest'",
+        "start.position = 2026-01-31T12:00:00Z",
+        "start.position = 'group:sharebridge-f-ordered'",
+        "group.protocol = 'consumer'\nstart.position = 'group:sharebridge-f'\nshare.auto.offset.reset = 'latest'",
+    ] {
         assert!(parse(&with_flow(good)).is_ok(), "{good}");
     }
 }

@@ -92,7 +92,7 @@ impl Way {
 
 /// Records a second of one partition, from what `check` says of the rate.
 fn predicted(said: &str) -> anyhow::Result<f64> {
-    let (_, rest) = said.split_once("at most ").context("check tells no rate")?;
+    let (_, rest) = said.split_once(" about ").context("check tells no rate")?;
     let number = rest.split(' ').next().unwrap_or_default();
     number.parse().with_context(|| format!("no rate: {number}"))
 }
