@@ -180,8 +180,11 @@ impl Client {
         self.broker(node_id.0).await
     }
 
-    /// A connection to a broker by id.
+    /// A connection to a broker by id. One that was never heard of is asked for.
     pub async fn broker(&mut self, id: NodeId) -> Result<Arc<Connection>, WireError> {
+        if self.address_of(id).is_none() {
+            self.brokers().await?;
+        }
         let address = self.address_of(id).ok_or_else(|| self.nobody(format!("address of broker {id}")))?;
         self.connect(address).await
     }
