@@ -6,13 +6,19 @@ mod group;
 mod ledger;
 mod reader;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cluster::{Cluster, Spec, pair};
-use sharebridge::wire::Client;
+use sharebridge::health::Health;
+use sharebridge::source::consumer::membership::Membership;
 use sharebridge::wire::client::CoordinatorKind;
-use sharebridge::wire::group::{LEAVE, Member, heartbeat, leave};
+use sharebridge::wire::group::{Joined, LEAVE, Member, Offer, heartbeat, join, leave, sync};
+use sharebridge::wire::offsets::set_share_offsets;
+use sharebridge::wire::subscription::Subscription;
+use sharebridge::wire::{Client, Connection};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use foreign::Librdkafka;
 use group::Group;
@@ -138,6 +144,80 @@ async fn mix_with_java(cluster: &'static Cluster) {
     group.ledger.check();
 }
 
+/// A member that does not come when the group forms anew holds all others up, for longer than their sessions last.
+async fn wait_for_a_sleeper(cluster: &'static Cluster) {
+    let group = Group::new(cluster, &[6], &[]).await;
+    let a = group.join("a", 0);
+    group.settled(&["a"]).await;
+    let connection = sleep_in(&group).await;
+    let b = group.join("b", 1);
+    let mut epochs = vec![];
+    while b.seen.borrow().is_none() {
+        let ours = a.assignment();
+        assert!(ours.until > Instant::now(), "the session of a waiting member has ended: {ours:?}");
+        epochs.push(ours.epoch);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(epochs.len() > 100, "nobody had to wait: {epochs:?}");
+    drop(connection);
+    group.settled(&["a", "b"]).await;
+    a.leave().await;
+    b.leave().await;
+    group.ledger.check();
+}
+
+/// Joins as one that wants nothing, and is silent from then on: its session outlasts the time that others wait for it.
+async fn sleep_in(group: &Group) -> Arc<Connection> {
+    let (mut client, id) = (Client::new(group.flow.source.clone()), &group.flow.consumer.id);
+    let connection = client.coordinator(CoordinatorKind::Group, id).await.unwrap();
+    let offer = Offer {
+        assignor: "cooperative-sticky",
+        subscription: Subscription::default(),
+        session: Duration::from_secs(30),
+        rebalance: Duration::from_secs(4),
+    };
+    let mut sleeper = String::new();
+    let generation = loop {
+        let member = Member { id: &sleeper, ..Member::nobody(id) };
+        match join(&connection, &member, &offer).await.unwrap() {
+            Joined::Named(id) => sleeper = id,
+            Joined::Formed(generation) => break generation,
+        }
+    };
+    let member = Member { group: id, id: &generation.member, instance: None, epoch: generation.id };
+    assert!(sync(&connection, &member, (&offer, Default::default())).await.unwrap().is_empty());
+    connection
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_waits_for_others_is_not_taken_for_dead() {
+    wait_for_a_sleeper(classic()).await;
+}
+
+#[tokio::test]
+async fn a_group_of_another_type_is_told() {
+    let group = Group::new(&pair().source, &[1], &[]).await;
+    let mut client = Client::new(group.flow.source.clone());
+    let start = [((group.topics.keys().next().unwrap().clone(), 0), 0)].into();
+    let deadline = Instant::now() + DEADLINE;
+    while let Err(error) = set_share_offsets(&mut client, &group.flow.consumer.id, &start).await {
+        // A fresh cluster first has to make its coordinators.
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let health = Health::default();
+    let (membership, _watched) = Membership::new(&group.flow, 0, group.catalog.subscribe(), health.clone());
+    let (leave, left) = oneshot::channel();
+    let member = tokio::spawn(membership.run(left));
+    while !health.troubles().iter().any(|(_, reason)| reason.contains("choose another group.id")) {
+        assert!(Instant::now() < deadline, "{:?}", health.troubles());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("{:?}", health.troubles());
+    leave.send(()).unwrap();
+    member.await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_is_shared_with_librdkafka() {
     mix(classic()).await;
@@ -201,6 +281,7 @@ async fn all_of_it_works_with_kafka_3_9() {
     come_and_go(cluster).await;
     come_back(cluster).await;
     fall_out(cluster, leave_for).await;
+    wait_for_a_sleeper(cluster).await;
     mix(cluster).await;
     mix_with_java(cluster).await;
 }
