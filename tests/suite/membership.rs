@@ -36,10 +36,20 @@ fn classic() -> &'static Cluster {
 
 /// Members come, go and die, topics come and grow.
 async fn come_and_go(cluster: &'static Cluster) {
-    let mut group = Group::new(cluster, &[6, 4], &[]).await;
+    let mut group = Group::new(cluster, &[6, 4]).await;
     let a = group.join("a", 0);
     group.settled(&["a"]).await;
-    let (b, c) = (group.join("b", 1), group.join("c", 2));
+    // Each comes while what the one before shall have is still being given up.
+    let mut herd = vec![];
+    for (lane, name) in (1..).zip(["b", "c", "x", "y", "z"]) {
+        herd.push(group.join(name, lane));
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
+    }
+    group.settled(&["a", "b", "c", "x", "y", "z"]).await;
+    for reader in herd.drain(2..) {
+        reader.leave().await;
+    }
+    let [b, c] = <[Reader; 2]>::try_from(herd).ok().unwrap();
     group.settled(&["a", "b", "c"]).await;
     let topic = group.add(5).await;
     group.settled(&["a", "b", "c"]).await;
@@ -68,17 +78,16 @@ async fn come_and_go(cluster: &'static Cluster) {
 
 /// A static member that comes back within its session finds what it had, and nobody else notices.
 async fn come_back(cluster: &'static Cluster) {
-    let group = Group::new(cluster, &[8], &["group.instance.id = \"w\""]).await;
-    let (a, b) = (group.join("a", 0), group.join("b", 1));
+    let group = Group::with(cluster, &[8], (6_000, "group.instance.id = \"w\"")).await;
+    let (a, mut b) = (group.join("a", 0), group.join("b", 1));
     let before = group.settled(&["a", "b"]).await;
-    let moves = group.ledger.moves();
-    for name in ["a", "b"] {
-        assert_eq!(before[name].len(), 4);
-    }
+    let (moves, epoch) = (group.ledger.moves(), b.assignment().epoch);
     a.leave().await;
+    b.beats(1).await;
     let a = group.join("a", 0);
     assert_eq!(group.settled(&["a", "b"]).await, before);
-    assert_eq!(group.ledger.moves() - moves, 4);
+    b.beats(2).await;
+    assert_eq!((group.ledger.moves(), b.assignment().epoch), (moves + before["a"].len(), epoch));
     assert_eq!(a.assignment().instance.as_deref(), Some("w-0"));
     a.leave().await;
     b.leave().await;
@@ -86,7 +95,7 @@ async fn come_back(cluster: &'static Cluster) {
 
 /// Somebody else removes a member: it drops everything, and joins again.
 async fn fall_out(cluster: &'static Cluster, remove: impl AsyncFn(&Group, &Reader)) {
-    let group = Group::new(cluster, &[8], &[]).await;
+    let group = Group::new(cluster, &[8]).await;
     let (a, mut b) = (group.join("a", 0), group.join("b", 1));
     group.settled(&["a", "b"]).await;
     b.seen.mark_unchanged();
@@ -101,7 +110,7 @@ async fn fall_out(cluster: &'static Cluster, remove: impl AsyncFn(&Group, &Reade
 
 /// Readers of librdkafka and ours are in one group; each of them leads it once.
 async fn mix(cluster: &'static Cluster) {
-    let mut group = Group::new(cluster, &[6, 5], &[]).await;
+    let mut group = Group::new(cluster, &[6, 5]).await;
     let x = Librdkafka::join(&group, "x");
     group.settled(&["x"]).await;
     let (a, b) = (group.join("a", 0), group.join("b", 1));
@@ -125,7 +134,7 @@ async fn mix(cluster: &'static Cluster) {
 
 /// A consumer of Kafka's own is in the group for a while.
 async fn mix_with_java(cluster: &'static Cluster) {
-    let group = Group::new(cluster, &[6], &[]).await;
+    let group = Group::new(cluster, &[6]).await;
     let (a, b) = (group.join("a", 0), group.join("b", 1));
     group.settled(&["a", "b"]).await;
     let (topic, id) = (group.topics.keys().next().unwrap().clone(), group.flow.consumer.id.clone());
@@ -146,7 +155,7 @@ async fn mix_with_java(cluster: &'static Cluster) {
 
 /// A member that does not come when the group forms anew holds all others up, for longer than their sessions last.
 async fn wait_for_a_sleeper(cluster: &'static Cluster) {
-    let group = Group::new(cluster, &[6], &[]).await;
+    let group = Group::new(cluster, &[6]).await;
     let a = group.join("a", 0);
     group.settled(&["a"]).await;
     let connection = sleep_in(&group).await;
@@ -196,7 +205,7 @@ async fn a_member_that_waits_for_others_is_not_taken_for_dead() {
 
 #[tokio::test]
 async fn a_group_of_another_type_is_told() {
-    let group = Group::new(&pair().source, &[1], &[]).await;
+    let group = Group::new(&pair().source, &[1]).await;
     let mut client = Client::new(group.flow.source.clone());
     let start = [((group.topics.keys().next().unwrap().clone(), 0), 0)].into();
     let deadline = Instant::now() + DEADLINE;
