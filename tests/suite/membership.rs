@@ -6,13 +6,19 @@ mod group;
 mod ledger;
 mod reader;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cluster::{Cluster, Spec, pair};
-use sharebridge::wire::Client;
+use sharebridge::health::Health;
+use sharebridge::source::consumer::membership::Membership;
 use sharebridge::wire::client::CoordinatorKind;
-use sharebridge::wire::group::{LEAVE, Member, heartbeat, leave};
+use sharebridge::wire::group::{Joined, LEAVE, Member, Offer, heartbeat, join, leave, sync};
+use sharebridge::wire::offsets::set_share_offsets;
+use sharebridge::wire::subscription::Subscription;
+use sharebridge::wire::{Client, Connection};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use foreign::Librdkafka;
 use group::Group;
@@ -30,10 +36,20 @@ fn classic() -> &'static Cluster {
 
 /// Members come, go and die, topics come and grow.
 async fn come_and_go(cluster: &'static Cluster) {
-    let mut group = Group::new(cluster, &[6, 4], &[]).await;
+    let mut group = Group::new(cluster, &[6, 4]).await;
     let a = group.join("a", 0);
     group.settled(&["a"]).await;
-    let (b, c) = (group.join("b", 1), group.join("c", 2));
+    // Each comes while what the one before shall have is still being given up.
+    let mut herd = vec![];
+    for (lane, name) in (1..).zip(["b", "c", "x", "y", "z"]) {
+        herd.push(group.join(name, lane));
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
+    }
+    group.settled(&["a", "b", "c", "x", "y", "z"]).await;
+    for reader in herd.drain(2..) {
+        reader.leave().await;
+    }
+    let [b, c] = <[Reader; 2]>::try_from(herd).ok().unwrap();
     group.settled(&["a", "b", "c"]).await;
     let topic = group.add(5).await;
     group.settled(&["a", "b", "c"]).await;
@@ -62,17 +78,16 @@ async fn come_and_go(cluster: &'static Cluster) {
 
 /// A static member that comes back within its session finds what it had, and nobody else notices.
 async fn come_back(cluster: &'static Cluster) {
-    let group = Group::new(cluster, &[8], &["group.instance.id = \"w\""]).await;
-    let (a, b) = (group.join("a", 0), group.join("b", 1));
+    let group = Group::with(cluster, &[8], (6_000, "group.instance.id = \"w\"")).await;
+    let (a, mut b) = (group.join("a", 0), group.join("b", 1));
     let before = group.settled(&["a", "b"]).await;
-    let moves = group.ledger.moves();
-    for name in ["a", "b"] {
-        assert_eq!(before[name].len(), 4);
-    }
+    let (moves, epoch) = (group.ledger.moves(), b.assignment().epoch);
     a.leave().await;
+    b.beats(1).await;
     let a = group.join("a", 0);
     assert_eq!(group.settled(&["a", "b"]).await, before);
-    assert_eq!(group.ledger.moves() - moves, 4);
+    b.beats(2).await;
+    assert_eq!((group.ledger.moves(), b.assignment().epoch), (moves + before["a"].len(), epoch));
     assert_eq!(a.assignment().instance.as_deref(), Some("w-0"));
     a.leave().await;
     b.leave().await;
@@ -80,7 +95,7 @@ async fn come_back(cluster: &'static Cluster) {
 
 /// Somebody else removes a member: it drops everything, and joins again.
 async fn fall_out(cluster: &'static Cluster, remove: impl AsyncFn(&Group, &Reader)) {
-    let group = Group::new(cluster, &[8], &[]).await;
+    let group = Group::new(cluster, &[8]).await;
     let (a, mut b) = (group.join("a", 0), group.join("b", 1));
     group.settled(&["a", "b"]).await;
     b.seen.mark_unchanged();
@@ -95,7 +110,7 @@ async fn fall_out(cluster: &'static Cluster, remove: impl AsyncFn(&Group, &Reade
 
 /// Readers of librdkafka and ours are in one group; each of them leads it once.
 async fn mix(cluster: &'static Cluster) {
-    let mut group = Group::new(cluster, &[6, 5], &[]).await;
+    let mut group = Group::new(cluster, &[6, 5]).await;
     let x = Librdkafka::join(&group, "x");
     group.settled(&["x"]).await;
     let (a, b) = (group.join("a", 0), group.join("b", 1));
@@ -119,7 +134,7 @@ async fn mix(cluster: &'static Cluster) {
 
 /// A consumer of Kafka's own is in the group for a while.
 async fn mix_with_java(cluster: &'static Cluster) {
-    let group = Group::new(cluster, &[6], &[]).await;
+    let group = Group::new(cluster, &[6]).await;
     let (a, b) = (group.join("a", 0), group.join("b", 1));
     group.settled(&["a", "b"]).await;
     let (topic, id) = (group.topics.keys().next().unwrap().clone(), group.flow.consumer.id.clone());
@@ -136,6 +151,80 @@ async fn mix_with_java(cluster: &'static Cluster) {
     a.leave().await;
     b.leave().await;
     group.ledger.check();
+}
+
+/// A member that does not come when the group forms anew holds all others up, for longer than their sessions last.
+async fn wait_for_a_sleeper(cluster: &'static Cluster) {
+    let group = Group::new(cluster, &[6]).await;
+    let a = group.join("a", 0);
+    group.settled(&["a"]).await;
+    let connection = sleep_in(&group).await;
+    let b = group.join("b", 1);
+    let mut epochs = vec![];
+    while b.seen.borrow().is_none() {
+        let ours = a.assignment();
+        assert!(ours.until > Instant::now(), "the session of a waiting member has ended: {ours:?}");
+        epochs.push(ours.epoch);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(epochs.len() > 100, "nobody had to wait: {epochs:?}");
+    drop(connection);
+    group.settled(&["a", "b"]).await;
+    a.leave().await;
+    b.leave().await;
+    group.ledger.check();
+}
+
+/// Joins as one that wants nothing, and is silent from then on: its session outlasts the time that others wait for it.
+async fn sleep_in(group: &Group) -> Arc<Connection> {
+    let (mut client, id) = (Client::new(group.flow.source.clone()), &group.flow.consumer.id);
+    let connection = client.coordinator(CoordinatorKind::Group, id).await.unwrap();
+    let offer = Offer {
+        assignor: "cooperative-sticky",
+        subscription: Subscription::default(),
+        session: Duration::from_secs(30),
+        rebalance: Duration::from_secs(4),
+    };
+    let mut sleeper = String::new();
+    let generation = loop {
+        let member = Member { id: &sleeper, ..Member::nobody(id) };
+        match join(&connection, &member, &offer).await.unwrap() {
+            Joined::Named(id) => sleeper = id,
+            Joined::Formed(generation) => break generation,
+        }
+    };
+    let member = Member { group: id, id: &generation.member, instance: None, epoch: generation.id };
+    assert!(sync(&connection, &member, (&offer, Default::default())).await.unwrap().is_empty());
+    connection
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_waits_for_others_is_not_taken_for_dead() {
+    wait_for_a_sleeper(classic()).await;
+}
+
+#[tokio::test]
+async fn a_group_of_another_type_is_told() {
+    let group = Group::new(&pair().source, &[1]).await;
+    let mut client = Client::new(group.flow.source.clone());
+    let start = [((group.topics.keys().next().unwrap().clone(), 0), 0)].into();
+    let deadline = Instant::now() + DEADLINE;
+    while let Err(error) = set_share_offsets(&mut client, &group.flow.consumer.id, &start).await {
+        // A fresh cluster first has to make its coordinators.
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let health = Health::default();
+    let (membership, _watched) = Membership::new(&group.flow, 0, group.catalog.subscribe(), health.clone());
+    let (leave, left) = oneshot::channel();
+    let member = tokio::spawn(membership.run(left));
+    while !health.troubles().iter().any(|(_, reason)| reason.contains("choose another group.id")) {
+        assert!(Instant::now() < deadline, "{:?}", health.troubles());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("{:?}", health.troubles());
+    leave.send(()).unwrap();
+    member.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -201,6 +290,7 @@ async fn all_of_it_works_with_kafka_3_9() {
     come_and_go(cluster).await;
     come_back(cluster).await;
     fall_out(cluster, leave_for).await;
+    wait_for_a_sleeper(cluster).await;
     mix(cluster).await;
     mix_with_java(cluster).await;
 }

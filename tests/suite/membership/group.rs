@@ -36,21 +36,25 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A group whose topics have so many partitions. `lines` go into the configuration of the flow.
-    pub(crate) async fn new(cluster: &'static Cluster, partitions: &[i32], lines: &[&str]) -> Self {
+    /// A group whose topics have so many partitions.
+    pub(crate) async fn new(cluster: &'static Cluster, partitions: &[i32]) -> Self {
+        Self::with(cluster, partitions, (SESSION_MS, "")).await
+    }
+
+    /// The same with sessions of another length, and a line of its own in the flow's configuration.
+    pub(crate) async fn with(cluster: &'static Cluster, partitions: &[i32], (session_ms, line): (u64, &str)) -> Self {
         let id = unique("members");
-        let mut text = format!(
+        let text = format!(
             "clusters.a.bootstrap.servers = \"{}\"\nclusters.b.bootstrap.servers = \"127.0.0.1:9\"\n[flows.f]\n\
              source.cluster = \"a\"\nsink.cluster = \"b\"\ngroup.protocol = \"consumer\"\ngroup.id = \"{id}\"\n\
-             topics.regex = [\"{id}-.*\"]\nsession.timeout.ms = {SESSION_MS}\n",
+             topics.regex = [\"{id}-.*\"]\nsession.timeout.ms = {session_ms}\n{line}\n",
             cluster.bootstrap()
         );
-        lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
         let config = Config::parse(Path::new("group.toml"), &text).unwrap();
         let flow = Flow::all(config.flows, &mut Registry::default()).remove(0);
         let mut client = Client::new(flow.source.clone());
         // Only brokers that lead groups take it: the classic protocol has the session in the configuration.
-        let session = Configs::from([("consumer.session.timeout.ms".to_owned(), SESSION_MS.to_string())]);
+        let session = Configs::from([("consumer.session.timeout.ms".to_owned(), session_ms.to_string())]);
         let _ = set_group_configs(&mut client, &id, &session, Mode::Apply).await;
         let mut group = Self {
             cluster,

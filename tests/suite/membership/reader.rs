@@ -73,6 +73,14 @@ impl Reader {
         self.ledger.bury(&self.name, until);
     }
 
+    /// Waits until so many more of its heartbeats were answered.
+    pub(crate) async fn beats(&mut self, count: usize) {
+        self.seen.mark_unchanged();
+        for _ in 0..count {
+            tokio::time::timeout(DEADLINE, self.seen.changed()).await.unwrap().unwrap();
+        }
+    }
+
     /// Its assignment.
     pub(crate) fn assignment(&self) -> Assignment {
         self.seen.borrow().clone().expect("a member")

@@ -23,7 +23,7 @@ const WORDS: [(&str, &str, &str); 5] = [
 const PLACES: [&str; 4] = ["/home/", "/root/", "/Users/", concat!("../", "shared")];
 
 /// Files without clock, network and disk: time and bytes come in as arguments.
-const PURE: [&str; 15] = [
+const PURE: [&str; 18] = [
     "src/batch",
     "src/route.rs",
     "src/settle.rs",
@@ -31,9 +31,12 @@ const PURE: [&str; 15] = [
     "src/source/share/acquire.rs",
     "src/source/share/pace.rs",
     "src/source/share/suspects.rs",
+    "src/source/consumer/table.rs",
+    "src/source/consumer/progress.rs",
     "src/source/consumer/session.rs",
     "src/source/consumer/visible.rs",
     "src/source/consumer/appetite.rs",
+    "src/source/consumer/membership/assign.rs",
     "src/lane/retry.rs",
     "src/lane/shelf.rs",
     "src/sink/kafka/load.rs",

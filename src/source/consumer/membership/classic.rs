@@ -12,7 +12,9 @@ use uuid::Uuid;
 
 use super::assign::assign;
 use super::standing::{SUBJECT, Standing};
-use crate::limits::{CLASSIC_HEARTBEAT_MAX, HEARTBEATS_PER_SESSION, LEAVE_MAX, METADATA_AGE_MAX, REBALANCE_MAX};
+use crate::limits::{
+    CLASSIC_HEARTBEAT_MAX, HEARTBEATS_PER_SESSION, LEAVE_MAX, METADATA_AGE_MAX, REBALANCE_MAX, RETRY_MIN,
+};
 use crate::source::Key;
 use crate::source::catalog::Catalog;
 use crate::wire::client::CoordinatorKind;
@@ -313,7 +315,8 @@ impl<'a> Classic<'a> {
         [&mut self.joins, &mut self.beats].into_iter().for_each(Client::forget_coordinators);
         let lost = "we are no member any more; joining again";
         match judge(error) {
-            Verdict::Join => {}
+            // The others wait for us.
+            Verdict::Join => return RETRY_MIN,
             Verdict::Again => match error.code() {
                 Some(Code::InconsistentGroupProtocol) => self.standing.health.trouble(SUBJECT, format_args!(
                     "{error}: the group is of another type, or has members that don't offer the assignor {ASSIGNOR}; choose another group.id"
