@@ -189,7 +189,7 @@ fn epochs(cluster: &Cluster, group: &str) -> BTreeMap<i64, i64> {
     let arguments =
         ["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000", "--formatter", formatter];
     let said = cluster.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", &arguments).unwrap();
-    let kept = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let kept = serde_json::Deserializer::from_str(&said).into_iter::<Value>().map_while(Result::ok);
     let ours = kept.filter(|kept| kept["key"]["data"]["group"] == group && !kept["value"].is_null());
     let number = |value: &Value| value.as_i64().unwrap();
     let mut epochs = BTreeMap::new();
@@ -208,13 +208,11 @@ fn an_offset_is_committed_with_the_leader_epoch_of_the_record_before_it() {
     for cluster in [&pair.source, &pair.target] {
         cluster.create_topic(&topic, 2, &[]).unwrap();
     }
-    // 50 records in each partition under each of three leader epochs.
+    // 50 records in each partition under each of two leader epochs.
     write(&pair.source, &topic, 0..100);
-    for begin in [100, 200] {
-        pair.source.kill().unwrap();
-        pair.source.start_again().unwrap();
-        write(&pair.source, &topic, begin..begin + 100);
-    }
+    pair.source.kill().unwrap();
+    pair.source.start_again().unwrap();
+    write(&pair.source, &topic, 100..200);
     let mut settings = ClientConfig::new();
     settings.set("bootstrap.servers", pair.source.bootstrap()).set("group.id", &other);
     let consumer: BaseConsumer = settings.create().unwrap();
@@ -231,7 +229,7 @@ fn an_offset_is_committed_with_the_leader_epoch_of_the_record_before_it() {
     let flow = Flow::new(&pair, &[&topic]).with_all(&lines.map(|line| format!("flows.f.{line}")));
     flow.start().await_log("start offsets set");
     let epochs = epochs(&pair.source, &group);
-    assert_eq!((epochs.len(), epochs[&1]), (2, epochs[&0] + 1), "{epochs:?}");
+    assert!(epochs.len() == 2 && epochs[&0] == 0 && epochs[&1] > 0, "{epochs:?}");
 }
 
 #[test]
