@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::{Value, json};
 
-use crate::bridge::{DEADLINE, Flow, eventually};
+use crate::bridge::{DEADLINE, Flow, eventually, mortal_pair};
 use crate::stream::write;
 
 const PARTITIONS: i32 = 3;
@@ -181,6 +181,55 @@ fn nothing_is_moved_without_a_position() {
     let (code, _, complaint) = run(&flow, &["switch", "f", "--to", "share", "--topic", "other"]);
     assert!(code == Some(64) && complaint.contains("copies no topic other"), "{complaint}");
     assert_eq!(run(&flow, &["switch", "g", "--to", "share"]).0, Some(64));
+}
+
+/// Leader epochs that a group has committed with its first offsets, by partition, as Kafka's own tool reads them from where they are kept.
+fn epochs(cluster: &Cluster, group: &str) -> BTreeMap<i64, i64> {
+    let formatter = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter";
+    let arguments =
+        ["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000", "--formatter", formatter];
+    let said = cluster.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", &arguments).unwrap();
+    let kept = serde_json::Deserializer::from_str(&said).into_iter::<Value>().map_while(Result::ok);
+    let ours = kept.filter(|kept| kept["key"]["data"]["group"] == group && !kept["value"].is_null());
+    let number = |value: &Value| value.as_i64().unwrap();
+    let mut epochs = BTreeMap::new();
+    for kept in ours {
+        // The first one: whoever joins afterwards commits, too.
+        let epoch = number(&kept["value"]["data"]["leaderEpoch"]);
+        epochs.entry(number(&kept["key"]["data"]["partition"])).or_insert(epoch);
+    }
+    epochs
+}
+
+#[test]
+fn an_offset_is_committed_with_the_leader_epoch_of_the_record_before_it() {
+    let pair = mortal_pair();
+    let (topic, group, other) = (unique("epochs"), unique("ordered"), unique("other"));
+    for cluster in [&pair.source, &pair.target] {
+        cluster.create_topic(&topic, 2, &[]).unwrap();
+    }
+    // 50 records in each partition under each of two leader epochs.
+    write(&pair.source, &topic, 0..100);
+    pair.source.kill().unwrap();
+    pair.source.start_again().unwrap();
+    write(&pair.source, &topic, 100..200);
+    let mut settings = ClientConfig::new();
+    settings.set("bootstrap.servers", pair.source.bootstrap()).set("group.id", &other);
+    let consumer: BaseConsumer = settings.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    for (partition, offset) in [(0, 50), (1, 51)] {
+        list.add_partition_offset(&topic, partition, Offset::Offset(offset)).unwrap();
+    }
+    consumer.commit(&list, CommitMode::Sync).unwrap();
+    let lines = [
+        "group.protocol = \"consumer\"",
+        &format!("start.position = \"group:{other}\""),
+        &format!("group.id = \"{group}\""),
+    ];
+    let flow = Flow::new(&pair, &[&topic]).with_all(&lines.map(|line| format!("flows.f.{line}")));
+    flow.start().await_log("start offsets set");
+    let epochs = epochs(&pair.source, &group);
+    assert!(epochs.len() == 2 && epochs[&0] == 0 && epochs[&1] > 0, "{epochs:?}");
 }
 
 #[test]

@@ -59,8 +59,8 @@ fn a_start_position_stands_alone() {
     says(
         &with_flow(&format!("{consumer}\nauto.offset.reset = 'latest'")),
         &[
-            "f.toml:11: [flows.f] start.position: names the flow's own group \"sharebridge-f-ordered\", name the group to go on from",
-            &format!("f.toml:11: [flows.f] start.position: contradicts auto.offset.reset of latest: {why}"),
+            &format!("f.toml:10: [flows.f] start.position: contradicts auto.offset.reset of latest: {why}"),
+            "f.toml:10: [flows.f] start.position: names the flow's own group \"sharebridge-f-ordered\", name the group to go on from",
         ],
     );
     for good in [

@@ -19,7 +19,7 @@ const RINGS: [(&str, &[&str]); 18] = [
     ("lane", &["limits", "health", "metrics", "config", "batch", "wire", "source", "sink"]),
     ("bridge", &["limits", "health", "metrics", "batch", "config", "route", "wire", "flow", "source", "sink", "lane"]),
     ("telemetry", &["error", "config", "bridge"]),
-    ("status", &["health", "metrics", "bridge"]),
+    ("status", &["health", "metrics", "config", "bridge"]),
     ("verify", &["limits"]),
     (
         "cli",
