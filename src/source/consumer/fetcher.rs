@@ -386,7 +386,12 @@ impl Fetcher {
                 }
             }
         }
-        Arrival { stale: !is_of_session(error), ..self.arrival() }
+        if is_of_session(error) {
+            return self.arrival();
+        }
+        let served = self.readings.iter().filter(|(_, reading)| reading.place.is_replica);
+        let moved = served.map(|(key, _)| Moved::BackToLeader(*key)).collect();
+        Arrival { moved, stale: true, ..self.arrival() }
     }
 
     async fn close(&mut self) {
