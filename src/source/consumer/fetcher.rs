@@ -298,12 +298,14 @@ impl Fetcher {
         let (room, appetite) = (self.context.room.clone(), (self.appetite.least(), self.appetite.most()));
         let taken = self.attend(commands, room.take(appetite.0, appetite.1)).await?;
         let Some(fetch) = self.fetch(taken.bytes()) else { return Ok(Ok(self.arrival())) };
+        let pending = match connection.send_in(version..=version, &fetch).await {
+            Ok(pending) => pending,
+            Err(error) => return Ok(Err(error)),
+        };
+        // Behind a throttle time, which is no fault of the link.
         let asked_at = Instant::now();
         let patience = connection.request_timeout + FETCH_WAIT;
-        let reply = match connection.send_in(version..=version, &fetch).await {
-            Ok(pending) => self.attend(commands, pending.reply(patience)).await?,
-            Err(error) => Err(error),
-        };
+        let reply = self.attend(commands, pending.reply(patience)).await?;
         Ok(reply.and_then(|reply| self.on_reply(reply, (taken, asked_at.elapsed(), patience), &connection)))
     }
 
@@ -384,7 +386,12 @@ impl Fetcher {
                 }
             }
         }
-        Arrival { stale: !is_of_session(error), ..self.arrival() }
+        if is_of_session(error) {
+            return self.arrival();
+        }
+        let served = self.readings.iter().filter(|(_, reading)| reading.place.is_replica);
+        let moved = served.map(|(key, _)| Moved::BackToLeader(*key)).collect();
+        Arrival { moved, stale: true, ..self.arrival() }
     }
 
     async fn close(&mut self) {

@@ -17,7 +17,7 @@ use sharebridge::wire::client::{NodeId, TopicInfo};
 use sharebridge::wire::{Client, Cluster};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bridge::DEADLINE;
 
@@ -42,6 +42,7 @@ pub(crate) struct Stage {
     context: Context,
     fetchers: BTreeMap<NodeId, (mpsc::Sender<Command>, JoinHandle<()>)>,
     arrivals: mpsc::Receiver<Arrival>,
+    deadline: Instant,
 }
 
 /// What was read of a partition.
@@ -80,6 +81,7 @@ impl Stage {
         let context =
             Context { cluster, arrivals: sender, room: room.clone(), health: health.clone(), metrics: metrics.clone() };
         let (places, replicas, read, fetchers) = Default::default();
+        let deadline = Instant::now() + DEADLINE;
         Self {
             client,
             topic,
@@ -94,6 +96,7 @@ impl Stage {
             context,
             fetchers,
             arrivals,
+            deadline,
         }
     }
 
@@ -153,8 +156,8 @@ impl Stage {
 
     /// Takes what arrives, in a real source's way: what is of another place is thrown away, and the log has no holes.
     pub(crate) async fn take(&mut self) -> Vec<Fetched> {
-        let waited = timeout(DEADLINE, self.arrivals.recv()).await;
-        let arrival = waited.unwrap_or_else(|_| panic!("nothing arrives: {:?}", self.health.troubles())).unwrap();
+        let waited = timeout_at(self.deadline, self.arrivals.recv()).await;
+        let arrival = waited.unwrap_or_else(|_| panic!("not in {DEADLINE:?}: {:?}", self.health.troubles())).unwrap();
         let mut taken = vec![];
         for fetched in arrival.fetched {
             let (partition, place) = (fetched.key.1, self.places.get_mut(&fetched.key.1));
