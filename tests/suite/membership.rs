@@ -6,6 +6,7 @@ mod group;
 mod ledger;
 mod reader;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -39,17 +40,18 @@ async fn come_and_go(cluster: &'static Cluster) {
     let mut group = Group::new(cluster, &[6, 4]).await;
     let a = group.join("a", 0);
     group.settled(&["a"]).await;
-    // Each comes while what the one before shall have is still being given up.
+    // Each comes while what the one before shall have is still being given up, which takes longer than it takes to hear of it.
+    group.transaction_ms.store(1_000, Ordering::Relaxed);
     let mut herd = vec![];
-    for (lane, name) in (1..).zip(["b", "c", "x", "y", "z"]) {
-        herd.push(group.join(name, lane));
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(..200))).await;
+    for (lane, name) in (1..).zip(["b", "c", "x"]) {
+        let mut reader = group.join(name, lane);
+        reader.joined().await;
+        herd.push(reader);
     }
-    group.settled(&["a", "b", "c", "x", "y", "z"]).await;
-    for reader in herd.drain(2..) {
-        reader.leave().await;
-    }
-    let [b, c] = <[Reader; 2]>::try_from(herd).ok().unwrap();
+    group.settled(&["a", "b", "c", "x"]).await;
+    group.transaction_ms.store(150, Ordering::Relaxed);
+    let [b, c, x] = <[Reader; 3]>::try_from(herd).ok().unwrap();
+    x.leave().await;
     group.settled(&["a", "b", "c"]).await;
     let topic = group.add(5).await;
     group.settled(&["a", "b", "c"]).await;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use cluster::{Cluster, unique};
@@ -32,6 +33,8 @@ pub(crate) struct Group {
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
     pub(crate) ledger: Ledger,
     pub(crate) topics: BTreeMap<String, i32>,
+    /// Longest time that the open transaction of a reader takes.
+    pub(crate) transaction_ms: Arc<AtomicU64>,
     client: Client,
 }
 
@@ -62,6 +65,7 @@ impl Group {
             catalog: watch::Sender::new(Arc::default()),
             ledger: Ledger::default(),
             topics: BTreeMap::new(),
+            transaction_ms: Arc::new(AtomicU64::new(150)),
             client,
         };
         for count in partitions {

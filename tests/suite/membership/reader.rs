@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sharebridge::health::Health;
@@ -19,9 +20,6 @@ use tokio::time::Instant;
 use super::DEADLINE;
 use super::group::Group;
 use super::ledger::Ledger;
-
-/// Longest time that the open transaction of a reader takes.
-const TRANSACTION_MS_MAX: u64 = 150;
 
 /// A running member.
 pub(crate) struct Reader {
@@ -43,6 +41,7 @@ impl Reader {
             client: Client::new(group.flow.source.clone()),
             catalog: group.catalog.subscribe(),
             ledger: group.ledger.clone(),
+            transaction_ms: group.transaction_ms.clone(),
             watched,
         };
         let ((stop, stopped), (leave, left)) = (oneshot::channel(), oneshot::channel());
@@ -73,6 +72,12 @@ impl Reader {
         self.ledger.bury(&self.name, until);
     }
 
+    /// Waits until it is a member.
+    pub(crate) async fn joined(&mut self) {
+        let joined = self.seen.wait_for(Option::is_some);
+        tokio::time::timeout(DEADLINE, joined).await.unwrap().unwrap();
+    }
+
     /// Waits until so many more of its heartbeats were answered.
     pub(crate) async fn beats(&mut self, count: usize) {
         self.seen.mark_unchanged();
@@ -93,6 +98,7 @@ struct Source {
     client: Client,
     catalog: Catalog,
     ledger: Ledger,
+    transaction_ms: Arc<AtomicU64>,
     watched: Watched,
 }
 
@@ -118,7 +124,8 @@ impl Source {
 
     async fn follow(&mut self, ours: &BTreeSet<Key>) {
         for key in self.owned().difference(ours) {
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(..TRANSACTION_MS_MAX))).await;
+            let longest = self.transaction_ms.load(Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(..longest))).await;
             self.commit(*key).await;
             self.drop(*key);
         }
