@@ -7,9 +7,9 @@ use crate::flow::Flow;
 use crate::health::Health;
 use crate::source::share::group::{self, GroupError};
 use crate::source::start::{Placement, StartError};
+use crate::wire::Client;
 use crate::wire::backoff::Backoff;
 use crate::wire::client::TopicInfo;
-use crate::wire::{Client, WireError};
 
 /// Tries until the group is as configured, and stands where it is to start; only what no waiting would mend ends it early.
 pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) -> Result<(), Refusal> {
@@ -20,14 +20,12 @@ pub async fn prepare(flow: &Flow, discovery: &mut Discovery, health: &Health) ->
     loop {
         match try_prepare(flow, &mut source, discovery, &mut placement).await {
             Ok(()) => break,
-            Err(refused) => match passing(refused) {
-                Ok(error) => {
-                    source.forget_coordinators();
-                    health.trouble(&subject, error);
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-                Err(refused) => return Err(refused),
-            },
+            Err(Refusal::Group(GroupError::Cluster(error)) | Refusal::Start(StartError::Cluster(error))) => {
+                source.forget_coordinators();
+                health.trouble(&subject, error);
+                tokio::time::sleep(backoff.pause()).await;
+            }
+            Err(refused) => return Err(refused),
         }
     }
     health.well(&subject);
@@ -50,12 +48,4 @@ async fn try_prepare(
     let seen = discovery.look().await.map_err(StartError::Cluster)?;
     let topics: Vec<TopicInfo> = seen.sorted.copied.into_iter().map(|copied| copied.topic).collect();
     Ok(placement.place(source, &topics).await?)
-}
-
-/// What may pass by itself, out of what went wrong.
-fn passing(refused: Refusal) -> Result<WireError, Refusal> {
-    match refused {
-        Refusal::Group(GroupError::Cluster(error)) | Refusal::Start(StartError::Cluster(error)) => Ok(error),
-        refused => Err(refused),
-    }
 }

@@ -157,7 +157,9 @@ impl Switch {
         let topics = self.topics(flow, identities).await?;
         self.refuse_rewritten(&mut client, flow, &topics).await?;
         let partitions = self.look(&mut client, flow, &topics).await?;
-        refuse(&partitions, (&from, &to), client.bootstrap())?;
+        if let Some(refusal) = refusal(&partitions, (&from, &to), &client.bootstrap()) {
+            return Err(refusal);
+        }
         if !self.dry_run {
             self.carry_out(&mut client, flow, (&topics, &partitions)).await?;
             // What it would do now is not in what was moved.
@@ -281,7 +283,7 @@ async fn refuse_members(client: &mut Client, group: &Group) -> Result<(), Switch
 }
 
 /// All or nothing: a flow whose partitions are read in two ways could not be started in either.
-fn refuse(partitions: &[Partition], (from, to): (&Group, &Group), bootstrap: String) -> Result<(), SwitchError> {
+fn refusal(partitions: &[Partition], (from, to): (&Group, &Group), bootstrap: &str) -> Option<SwitchError> {
     let named = |say: fn(&Partition) -> Option<String>| {
         let found: Vec<String> = partitions.iter().filter_map(say).collect();
         (!found.is_empty()).then(|| some(&found))
@@ -291,21 +293,18 @@ fn refuse(partitions: &[Partition], (from, to): (&Group, &Group), bootstrap: Str
         _ => None,
     });
     if let Some(partitions) = cut {
-        return Err(SwitchError::Cut { group: from.to_string(), partitions });
+        return Some(SwitchError::Cut { group: from.to_string(), partitions });
     }
     let ahead = named(|partition| match (partition.outcome, partition.before) {
         (Outcome::Ahead(from), Some(to)) => Some(format!("{} at {to}, not at {from}", partition.at())),
         _ => None,
     });
-    match ahead {
-        None => Ok(()),
-        Some(named) => Err(SwitchError::Ahead {
-            from: from.to_string(),
-            to: to.to_string(),
-            partitions: named,
-            command: forget(partitions, to, &bootstrap),
-        }),
-    }
+    Some(SwitchError::Ahead {
+        from: from.to_string(),
+        to: to.to_string(),
+        partitions: ahead?,
+        command: forget(partitions, to, bootstrap),
+    })
 }
 
 /// The command that lets a group forget where it stands.

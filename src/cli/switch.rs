@@ -72,7 +72,10 @@ impl SwitchArgs {
                 answer => Ok(answer),
             }
         };
-        let answer = runtime()?.block_on(patiently(ask)).unwrap_or_else(|error| Err(error.into()));
+        let answer = match runtime()?.block_on(patiently(ask)) {
+            Ok(answer) => answer,
+            Err(error) => Err(error.into()),
+        };
         match answer {
             Ok(switched) if self.json => println!("{}", document(flow, &switched, self.dry_run)),
             Ok(switched) => print!("{}", table(flow, &switched, self.dry_run)),

@@ -169,6 +169,32 @@ fn what_is_left_is_copied_through_either_group() {
     assert!(repeats <= repeated, "{repeats} were repeated, not {repeated}");
 }
 
+/// Commits an offset of partition 0 for a consumer group.
+fn commit(cluster: &Cluster, group: &str, (topic, offset): (&str, i64)) {
+    let mut settings = ClientConfig::new();
+    let consumer: BaseConsumer =
+        settings.set("bootstrap.servers", cluster.bootstrap()).set("group.id", group).create().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Offset(offset)).unwrap();
+    consumer.commit(&list, CommitMode::Sync).unwrap();
+}
+
+#[test]
+fn a_share_group_that_never_was_goes_on_where_the_consumer_group_stands() {
+    let (topic, group) = (unique("taken-over"), unique("ordered"));
+    pair().source.create_topic(&topic, 1, &[]).unwrap();
+    write(&pair().source, &topic, 0..100);
+    commit(&pair().source, &group, (&topic, 40));
+    let flow = Flow::new(pair(), &[&topic]).with(&format!("flows.f.group.id = \"{group}\""));
+    assert_eq!(switch(&flow, &["--to", "share", "--topic", &topic]), ([(0, 40)].into(), 0, 1));
+    let _worker = flow.start();
+    let copies = eventually("the rest has arrived", || {
+        let is_there = pair().target.topic_config(&topic).is_ok();
+        is_there.then(|| copies(&topic)).filter(|copies| copies.len() >= 60)
+    });
+    assert_eq!(copies, (40..100).map(|number| (number, 1)).collect());
+}
+
 #[test]
 fn nothing_is_moved_without_a_position() {
     let topic = unique("unmoved");
@@ -256,7 +282,9 @@ fn a_new_consumer_group_is_put_to_its_start() {
         .create()
         .unwrap();
     let mut list = TopicPartitionList::new();
-    (0..2).for_each(|partition| drop(list.add_partition(&topic, partition)));
+    for partition in 0..2 {
+        list.add_partition(&topic, partition);
+    }
     let committed = consumer.committed_offsets(list, DEADLINE).unwrap();
     assert!(committed.elements().iter().all(|at| at.offset() == Offset::Offset(500)), "{committed:?}");
 }
