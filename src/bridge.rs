@@ -187,7 +187,7 @@ async fn run_flow(
         metrics: metrics.clone(),
     };
     if crew.flow.protocol == Protocol::Share {
-        watchers.spawn(crew.share(shared).run(stopped));
+        watchers.spawn(crew.share(shared, ordered.clone()).run(stopped));
     } else {
         let observer = ConsumerObserver::new((&crew.flow, ordered.clone()), metrics);
         watchers.spawn(observer.run(stopped));
@@ -213,12 +213,12 @@ struct Crew {
 
 impl Crew {
     /// Lanes for the share group, and who looks at the group as a whole.
-    fn share(&mut self, catalog: Watched) -> Observer {
+    fn share(&mut self, catalog: Watched, ordered: Watched) -> Observer {
         let (parking, frontiers) = (Parking::default(), Frontiers::default());
         // Its producer follows those of the lanes.
         let sink = self.sink(self.flow.lanes);
         let watched = (self.health.clone(), self.metrics.clone());
-        let mut observer = Observer::new((&self.flow, catalog.clone()), sink, frontiers.clone(), watched);
+        let mut observer = Observer::new((&self.flow, catalog.clone(), ordered), sink, frontiers.clone(), watched);
         for number in 0..self.flow.lanes {
             let health = self.lane_health(number);
             let shared = (parking.clone(), frontiers.clone(), catalog.clone());

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 pub use consumer::ConsumerObserver;
 use lags::Lags;
 
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::recopy::{Progress, Recopy, RecopyError};
@@ -20,7 +21,7 @@ use crate::metrics::FlowMetrics;
 use crate::sink::kafka::KafkaSink;
 use crate::source::TopicPartition;
 use crate::source::catalog::Watched;
-use crate::source::group::Standing;
+use crate::source::group::{Group, Standing};
 use crate::source::share::frontier::Frontiers;
 use crate::source::share::lookout::Lookout;
 use crate::source::share::rewritten::Rewritten;
@@ -35,6 +36,8 @@ pub struct Observer {
     client: Client,
     share_group: String,
     catalog: Watched,
+    /// The consumer group, with the compacted topics that are read through it.
+    ordered: (Group, Watched),
     lookout: Lookout,
     recopy: Recopy<KafkaSink>,
     /// Member ids of our lanes.
@@ -49,7 +52,7 @@ pub struct Observer {
 impl Observer {
     /// An observer of the share group of a flow, with a sink of its own for what the group does not deliver.
     pub fn new(
-        (flow, catalog): (&Flow, Watched),
+        (flow, catalog, ordered): (&Flow, Watched, Watched),
         sink: KafkaSink,
         frontiers: Frontiers,
         (health, metrics): (Health, FlowMetrics),
@@ -58,6 +61,7 @@ impl Observer {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
             catalog,
+            ordered: (Group::of(flow, Protocol::Consumer), ordered),
             lookout: Lookout::new(&flow.group.id, frontiers),
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
@@ -107,7 +111,8 @@ impl Observer {
         let mut progress = share_progress(&mut self.client, &self.share_group).await?;
         // The group remembers topics that the flow does not copy any more.
         progress.retain(|partition| names.binary_search(&partition.topic).is_ok());
-        let standings: Vec<Standing> = progress.iter().cloned().map(Standing::from).collect();
+        let mut standings: Vec<Standing> = progress.iter().cloned().map(Standing::from).collect();
+        standings.extend(consumer::standings(&mut self.client, &self.ordered.0, &self.ordered.1).await?);
         self.lags.show(&standings);
         self.lookout.look(&mut self.client, &topics, &progress).await
     }

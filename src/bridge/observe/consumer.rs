@@ -47,9 +47,20 @@ impl ConsumerObserver {
     }
 
     async fn look(&mut self) -> Result<Vec<Standing>, WireError> {
-        let names = self.catalog.borrow().subscribed.clone();
-        let topics = self.client.topics(&names).await?.into_iter().filter_map(|(_, topic)| topic.ok());
-        let topics: Vec<TopicInfo> = topics.collect();
-        self.group.standings(&mut self.client, &topics).await
+        standings(&mut self.client, &self.group, &self.catalog).await
     }
+}
+
+/// How far a group has come in the topics of a catalog; nothing where there are none.
+pub(super) async fn standings(
+    client: &mut Client,
+    group: &Group,
+    catalog: &Watched,
+) -> Result<Vec<Standing>, WireError> {
+    let names = catalog.borrow().subscribed.clone();
+    if names.is_empty() {
+        return Ok(vec![]);
+    }
+    let topics = client.topics(&names).await?.into_iter().filter_map(|(_, topic)| topic.ok());
+    group.standings(client, &topics.collect::<Vec<TopicInfo>>()).await
 }
