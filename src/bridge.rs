@@ -232,15 +232,16 @@ impl Crew {
     /// A lane for the consumer group.
     fn order(&mut self, number: u32, catalog: &Watched) -> Result<(), EngineError> {
         let health = self.lane_health(number);
-        if self.flow.is_read_by_librdkafka() {
-            let source = LibrdkafkaSource::join((&self.flow, number), catalog.clone(), (&health, &self.metrics))?;
-            self.add(number, (source, self.lane_bytes()));
-            return Ok(());
-        }
         // The other half is for what it reads ahead.
         let bytes = self.lane_bytes() / 2;
-        let source = ConsumerSource::join(&self.flow, (number, bytes), catalog.clone(), (&health, &self.metrics));
-        self.add(number, (source, bytes));
+        let watched = (&health, &self.metrics);
+        if self.flow.is_read_by_librdkafka() {
+            let source = LibrdkafkaSource::join(&self.flow, (number, bytes), catalog.clone(), watched)?;
+            self.add(number, (source, bytes));
+        } else {
+            let source = ConsumerSource::join(&self.flow, (number, bytes), catalog.clone(), watched);
+            self.add(number, (source, bytes));
+        }
         Ok(())
     }
 

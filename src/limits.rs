@@ -355,14 +355,19 @@ pub const ENGINE_ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Bytes of records in a record batch that is made of decoded ones: below every topic's `max.message.bytes`, unless it is one record.
 pub const MADE_BATCH_BYTES: usize = 256 << 10;
 
-/// Heartbeats in a session timeout under the classic protocol, at least.
-pub const BEATS_PER_SESSION: u32 = 3;
+/// KiB of keys and values that librdkafka reads ahead of one partition of a lane, at least and at most.
+pub const READ_AHEAD_KBYTES_MIN: usize = 64;
+/// See [`READ_AHEAD_KBYTES_MIN`].
+pub const READ_AHEAD_KBYTES_MAX: usize = 8 * 1024;
 
-/// Longest time between two heartbeats under the classic protocol. Kafka's own default.
-pub const BEAT_MAX: Duration = Duration::from_secs(3);
+/// Bytes of one answer of a broker to librdkafka, compressed as they are stored, at least and at most; a larger record batch comes alone.
+pub const ENGINE_FETCH_BYTES_MIN: usize = 1 << 20;
+/// See [`ENGINE_FETCH_BYTES_MIN`]. Kafka's own default.
+pub const ENGINE_FETCH_BYTES_MAX: usize = 50 << 20;
 
-/// KiB of keys and values that librdkafka reads ahead of one partition of a lane, at most.
-pub const READ_AHEAD_KBYTES_MAX: u64 = 8 * 1024;
+/// Partitions for which what a lane may read ahead through librdkafka is meant: it sets a bound for each, before it is known how many
+/// they will be.
+pub const READ_AHEAD_PARTITIONS: usize = 8;
 
 /// Records that it reads ahead of one partition: its bookkeeping, some 400 bytes a record, is not in the bytes above.
 pub const READ_AHEAD_RECORDS_MAX: u32 = 20_000;

@@ -34,7 +34,7 @@ pub struct LossLabels {
 /// Label of a metric about topics that a pattern matches and that are not copied.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SkipLabels {
-    /// Why: excluded, internal, compacted or too_many.
+    /// Why: excluded, internal or too_many.
     pub reason: String,
 }
 

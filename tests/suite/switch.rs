@@ -54,7 +54,9 @@ fn offsets(cluster: &Cluster, tool: &str, (group, column): (&str, &str)) -> BTre
     let at = |name: &str| head.split_whitespace().position(|word| word == name).unwrap();
     let (partition, column) = (at("PARTITION"), at(column));
     let fields = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
-    fields.map(|fields| (fields[partition].parse().unwrap(), fields[column].parse().unwrap())).collect()
+    // A share partition that has not begun has a dash.
+    let begun = fields.filter(|fields| fields[column] != "-");
+    begun.map(|fields| (fields[partition].parse().unwrap(), fields[column].parse().unwrap())).collect()
 }
 
 /// How often each sequence number is on the target.

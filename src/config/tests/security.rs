@@ -98,7 +98,7 @@ fn what_does_not_fit_together_is_refused() {
         ),
         (
             "security.protocol = 'SASL_SSL'",
-            "9: [clusters.c] sasl.mechanism: GSSAPI (Kerberos) needs librdkafka as the engine of a flow, which sharebridge does not have yet, name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL",
+            "9: [clusters.c] sasl.mechanism: GSSAPI (Kerberos) is not possible yet, name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL",
         ),
         (
             "security.protocol = 'SASL_SSL'\nsasl.mechanism = 'PLAIN'\nsasl.username = 'u'",

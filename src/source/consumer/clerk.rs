@@ -1,25 +1,25 @@
 //! The clerk of a member: finds out where its partitions begin, and commits how far they are finished.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, SystemTime};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
 use super::Ours;
 use super::membership::Assignment;
 use super::progress::Position;
-use crate::config::{OffsetReset, Protocol};
+use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{COMMIT_PAUSE, LEAVE_MAX};
 use crate::metrics::FlowMetrics;
 use crate::source::catalog::Watched;
+use crate::source::group::Offsets;
+use crate::source::start::{by_rule, reached_by};
 use crate::source::{Key, TopicPartition};
-use crate::wire::admin::share_progress;
 use crate::wire::backoff::Backoff;
 use crate::wire::client::{CoordinatorKind, TopicInfo};
 use crate::wire::group::Member;
-use crate::wire::log::{Moment, list_offsets};
 use crate::wire::offsets::{Committed, commit_as, committed};
 use crate::wire::{Client, Code, WireError};
 
@@ -81,11 +81,10 @@ impl Clerk {
     /// Does what there is to do, and waits for more.
     async fn work(&mut self) {
         self.news.mark_unchanged();
-        let done = match self.place().await {
-            Ok(()) => self.commit().await,
-            failed => failed,
-        };
-        let pause = match done {
+        // A partition that can't begin must not keep the others from being committed.
+        let placed = self.place().await;
+        let committed = self.commit().await;
+        let pause = match placed.and(committed) {
             Ok(()) => {
                 self.backoff.reset();
                 self.health.well(SUBJECT);
@@ -145,38 +144,22 @@ impl Clerk {
     }
 
     /// Where partitions begin for which nothing is committed.
-    async fn starts(&mut self, new: &[Key]) -> Result<BTreeMap<(String, i32), i64>, WireError> {
-        let catalog = self.catalog.borrow().clone();
-        let topics: Vec<TopicInfo> =
-            catalog.topics.values().filter(|topic| new.iter().any(|(id, _)| *id == topic.id)).cloned().collect();
-        if topics.is_empty() {
-            return Ok(BTreeMap::new());
+    async fn starts(&mut self, new: &[Key]) -> Result<Offsets, WireError> {
+        let is_new = |topic: &&TopicInfo| new.iter().any(|(id, _)| *id == topic.id);
+        let names: Vec<String> =
+            self.catalog.borrow().topics.values().filter(is_new).map(|topic| topic.name.clone()).collect();
+        if names.is_empty() {
+            return Ok(Offsets::new());
         }
-        let moment = match self.flow.consumer.offset_reset {
-            OffsetReset::Earliest => Moment::Earliest,
-            OffsetReset::Latest => Moment::Stable,
-            OffsetReset::Within(age) => Moment::At(ago(age)),
-        };
-        // In this order: what is written between the two is found by its time, or lies behind the end.
-        let mut starts = list_offsets(&mut self.client, &topics, Moment::Stable).await?;
-        starts.extend(list_offsets(&mut self.client, &topics, moment).await?);
+        let topics = self.client.topics(&names).await?.into_iter().filter_map(|(_, topic)| topic.ok());
+        // A partition that nobody leads is told of by the source; its topic waits.
+        let topics: Vec<TopicInfo> = topics.filter(|topic| topic.leaders.iter().all(Option::is_some)).collect();
+        let mut starts = by_rule(&mut self.client, &topics, self.flow.consumer.offset_reset).await?;
         if self.flow.protocol == Protocol::Share {
             // A topic that was copied through the share group before it was compacted.
-            starts.extend(self.shared().await?);
+            starts.extend(reached_by(&mut self.client, &topics, &self.flow.group.id).await?);
         }
         Ok(starts)
-    }
-
-    /// Where the flow's share group stands.
-    async fn shared(&mut self) -> Result<BTreeMap<(String, i32), i64>, WireError> {
-        match share_progress(&mut self.client, &self.flow.group.id).await {
-            Ok(progress) => {
-                let begun = progress.into_iter().filter_map(|p| Some(((p.topic, p.partition), p.start_offset?)));
-                Ok(begun.collect())
-            }
-            Err(error) if error.code() == Some(Code::GroupIdNotFound) => Ok(BTreeMap::new()),
-            Err(error) => Err(error),
-        }
     }
 
     /// Commits what is finished and not committed.
@@ -214,10 +197,4 @@ impl Clerk {
 
 fn named(at: &TopicPartition) -> (String, i32) {
     (at.topic.to_string(), at.partition)
-}
-
-/// Milliseconds since 1970 of a time that lies back so far.
-fn ago(age: Duration) -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
 }

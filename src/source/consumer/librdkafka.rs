@@ -1,4 +1,4 @@
-//! The engine that reads through librdkafka: for what our own client does not speak (Kerberos), and as a second implementation.
+//! The engine that reads through librdkafka: the second implementation, for brokers that our own client does not get on with.
 //!
 //! A lane is one consumer of the flow's group, in a thread of its own, since librdkafka's calls block. Records come decoded; they go
 //! on in record batches that are made of them, uncompressed, with the offsets that they have at the source.
@@ -20,6 +20,7 @@ use crate::metrics::FlowMetrics;
 use crate::source::catalog::Watched;
 use crate::source::{Hold, Parcel, Settlement, Shipment, Source, TopicPartition};
 
+mod committer;
 mod context;
 mod package;
 mod part;
@@ -28,6 +29,7 @@ mod reader;
 mod rebalance;
 mod settings;
 
+use committer::Committer;
 use reader::Reader;
 
 /// See the module.
@@ -76,21 +78,26 @@ enum Command {
     Resume(TopicPartition),
     /// librdkafka has something.
     Wake,
+    /// How a commit went.
+    Committed(Result<(), String>),
     /// Leave the group, and say how many offsets are left unfinished.
     Close(oneshot::Sender<u64>),
 }
 
 impl LibrdkafkaSource {
-    /// Joins the consumer group of a flow as the member of one of its lanes.
+    /// Joins the consumer group of a flow as the member of one of its lanes, which may read about so many bytes ahead.
     pub fn join(
-        (flow, lane): (&Flow, u32),
+        flow: &Flow,
+        (lane, bytes): (u32, usize),
         catalog: Watched,
         (health, metrics): (&Health, &FlowMetrics),
     ) -> Result<Self, EngineError> {
         let (commands, queue) = blocking::channel();
         let (sender, arrivals) = mpsc::channel(1);
-        let consumer = settings::consumer(flow, lane, commands.clone())?;
-        let reader = Reader::new((flow, consumer), catalog, (queue, sender), (health.clone(), metrics.clone()));
+        let consumer = settings::consumer(flow, (lane, bytes), commands.clone())?;
+        let committer = Committer::start(consumer.clone(), lane, commands.clone())?;
+        let watched = (health.clone(), metrics.clone());
+        let reader = Reader::new(flow, (consumer, committer), (catalog, queue, sender), watched);
         let name = format!("librdkafka-{lane}");
         thread::Builder::new().name(name).spawn(move || reader.run())?;
         Ok(Self { commands, arrivals, asked: false, metrics: metrics.clone() })
@@ -149,6 +156,13 @@ impl Source for LibrdkafkaSource {
         let released = tokio::time::timeout(LEAVE_MAX, answer).await.ok().and_then(Result::ok).unwrap_or(0);
         self.metrics.released.inc_by(released);
         released
+    }
+}
+
+impl Drop for LibrdkafkaSource {
+    /// A lane that was given up leaves the group, too; one that has left hears no more.
+    fn drop(&mut self) {
+        self.tell(Command::Close(oneshot::channel().0));
     }
 }
 

@@ -16,12 +16,11 @@ fn a_pattern_copies_what_it_matches_and_tells_what_it_leaves_out() {
     let (pair, name) = (pair(), unique("pattern"));
     let topic = |rest: &str| format!("{name}{rest}");
     let [one, other] = ["-one", "-other"].map(topic);
-    let left = ["-tmp", ".checkpoints.internal", "-compacted"].map(topic);
+    let left = ["-tmp", ".checkpoints.internal"].map(topic);
     pair.source
         .create_topics(&[(one.clone(), 3), (other.clone(), 1), (left[0].clone(), 1), (left[1].clone(), 1)])
         .unwrap();
-    pair.source.create_topic(&left[2], 1, &[("cleanup.policy", "compact")]).unwrap();
-    for topic in [&one, &other].into_iter().chain(&left[..2]) {
+    for topic in [&one, &other].into_iter().chain(&left) {
         write(&pair.source, topic, 0..RECORDS);
     }
     let worker = flow(pair, &format!("{name}.*"), ".*-tmp").start();
@@ -29,11 +28,10 @@ fn a_pattern_copies_what_it_matches_and_tells_what_it_leaves_out() {
         assert_eq!(await_all(&pair.target, topic, RECORDS).duplicates, 0);
     }
     worker.await_ready();
-    assert_eq!((worker.metric("topics"), worker.metric("topics_skipped")), (2, 3));
+    assert_eq!((worker.metric("topics"), worker.metric("topics_skipped")), (2, 2));
     for topic in &left {
         assert!(pair.target.topic_config(topic).is_err(), "{topic} is on the target");
     }
-    worker.await_log(&left[2]);
 }
 
 #[test]

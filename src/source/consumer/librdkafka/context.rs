@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
@@ -30,7 +30,6 @@ pub(super) struct Context {
 #[derive(Debug, Default)]
 struct Told {
     rebalances: VecDeque<Rebalance>,
-    commit: Option<Result<(), String>>,
     failure: Option<String>,
 }
 
@@ -71,11 +70,6 @@ impl Context {
         self.told().rebalances.pop_front()
     }
 
-    /// How the last commit went, once.
-    pub(super) fn commit(&self) -> Option<Result<(), String>> {
-        self.told().commit.take()
-    }
-
     /// The reason of the last error, once.
     pub(super) fn failure(&self) -> Option<String> {
         self.told().failure.take()
@@ -108,12 +102,6 @@ impl ConsumerContext for Context {
         let partitions = partitions(list);
         let rebalance = if is_assignment { Rebalance::Assign(partitions) } else { Rebalance::Revoke(partitions) };
         self.told().rebalances.push_back(rebalance);
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let refused = offsets.elements().iter().find_map(|element| element.error().err());
-        let result = result.and(refused.map_or(Ok(()), Err)).map_err(|error| error.to_string());
-        self.told().commit = Some(result);
     }
 }
 

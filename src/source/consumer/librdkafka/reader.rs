@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 
-use rdkafka::consumer::{CommitMode, Consumer as _};
+use rdkafka::consumer::Consumer as _;
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::{mpsc, oneshot};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Command;
+use super::committer::Committer;
 use super::package::Package;
 use super::part::{Part, State};
 use super::position::{self, Place};
@@ -31,6 +32,7 @@ pub(super) const GROUP: &str = "consumer group";
 /// See the module.
 pub(super) struct Reader {
     pub(super) consumer: Arc<Consumer>,
+    pub(super) committer: Committer,
     pub(super) group: ConsumerConfig,
     catalog: Watched,
     /// Topics by name: their ids, and how many of their partitions may be read.
@@ -55,15 +57,16 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(
-        (flow, consumer): (&Flow, Arc<Consumer>),
-        mut catalog: Watched,
-        (commands, arrivals): (Receiver<Command>, mpsc::Sender<Vec<Parcel>>),
+        flow: &Flow,
+        (consumer, committer): (Arc<Consumer>, Committer),
+        (mut catalog, commands, arrivals): (Watched, Receiver<Command>, mpsc::Sender<Vec<Parcel>>),
         (health, metrics): (Health, FlowMetrics),
     ) -> Self {
         health.pending(GROUP, "has not joined yet");
         catalog.mark_changed();
         Self {
             consumer,
+            committer,
             group: flow.consumer.clone(),
             catalog,
             topics: HashMap::new(),
@@ -104,13 +107,9 @@ impl Reader {
         }
     }
 
-    /// The next command, or `None` when there is none before `deadline`. A lane that is gone wants us to close.
+    /// The next command, or `None` when there is none before `deadline`.
     pub(super) fn next_command(&self, deadline: Instant) -> Option<Command> {
-        match self.commands.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(command) => Some(command),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Command::Close(oneshot::channel().0)),
-        }
+        self.commands.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
     }
 
     /// Does what the lane wants.
@@ -126,6 +125,7 @@ impl Reader {
                 self.paused.remove(&at);
             }
             Command::Wake => {}
+            Command::Committed(result) => self.on_committed(result),
             Command::Close(done) => self.closing = Some(done),
         }
     }
@@ -273,6 +273,7 @@ impl Reader {
             }
             Ok(Place::Expired(offset)) => {
                 tracing::warn!(%at, ?next, offset, "retention has removed what was to be read: going on here");
+                self.metrics.expired.inc_by(next.map_or(0, |next| offset.abs_diff(next)));
                 self.read_from(at, offset);
             }
             Ok(Place::Cut) => self.halt(
@@ -316,9 +317,6 @@ impl Reader {
 
     /// Stores how far everything is finished: one commit at a time, and not too often.
     fn commit(&mut self) {
-        if let Some(result) = self.consumer.context().commit() {
-            self.on_committed(result);
-        }
         let now = Instant::now();
         if self.committing.is_some() || now < self.commit_at {
             return;
@@ -328,10 +326,8 @@ impl Reader {
             return;
         }
         self.commit_at = now + COMMIT_PAUSE;
-        match self.consumer.commit(&list(&positions), CommitMode::Async) {
-            Ok(()) => self.committing = Some(positions),
-            Err(error) => self.on_committed(Err(error.to_string())),
-        }
+        self.committer.commit(list(&positions));
+        self.committing = Some(positions);
     }
 
     pub(super) fn to_commit(&self) -> BTreeMap<TopicPartition, i64> {

@@ -119,8 +119,10 @@ impl Reader {
         self.commit_now();
         self.consumer.context().leave();
         let released = self.parts.values_mut().map(Part::take_back).sum();
-        // A consumer closes when it is dropped, and the queues of its partitions keep it.
-        drop(self);
+        // A consumer closes when it is dropped, and the queues of its partitions and its committer keep it.
+        let Self { consumer, committer, parts, .. } = self;
+        committer.end();
+        drop((parts, consumer));
         released
     }
 }

@@ -12,13 +12,16 @@ use super::{Command, EngineError, words};
 use crate::config::FlowConfig;
 use crate::config::librdkafka::{Untold, properties};
 use crate::flow::Flow;
-use crate::limits::{BEAT_MAX, BEATS_PER_SESSION, READ_AHEAD_KBYTES_MAX, READ_AHEAD_RECORDS_MAX};
+use crate::limits::{
+    CLASSIC_HEARTBEAT_MAX, ENGINE_FETCH_BYTES_MAX, ENGINE_FETCH_BYTES_MIN, HEARTBEATS_PER_SESSION,
+    READ_AHEAD_KBYTES_MAX, READ_AHEAD_KBYTES_MIN, READ_AHEAD_PARTITIONS, READ_AHEAD_RECORDS_MAX,
+};
 
 /// A consumer of a lane.
 pub(super) type Consumer = BaseConsumer<Context>;
 
 /// A consumer that has not joined yet. It wakes the thread with [`Command::Wake`] whenever it has something.
-pub(super) fn consumer(flow: &Flow, lane: u32, wake: Sender<Command>) -> Result<Arc<Consumer>, EngineError> {
+pub(super) fn consumer(flow: &Flow, lane: (u32, usize), wake: Sender<Command>) -> Result<Arc<Consumer>, EngineError> {
     let mut config = ClientConfig::new();
     config.extend(settings(flow, lane)?);
     let created: Result<Consumer, _> = config.create_with_context(Context::new(wake));
@@ -29,8 +32,8 @@ pub(super) fn consumer(flow: &Flow, lane: u32, wake: Sender<Command>) -> Result<
     Ok(Arc::new(consumer))
 }
 
-/// Properties of a lane's consumer.
-fn settings(flow: &FlowConfig, lane: u32) -> Result<Vec<(String, String)>, Untold> {
+/// Properties of a lane's consumer, which may read about so many bytes ahead.
+fn settings(flow: &FlowConfig, (lane, bytes): (u32, usize)) -> Result<Vec<(String, String)>, Untold> {
     let (cluster, group) = (&*flow.source, &flow.consumer);
     let mut settings = properties(cluster)?;
     let mut set = |name: &str, value: String| settings.push((name.to_owned(), value));
@@ -59,19 +62,20 @@ fn settings(flow: &FlowConfig, lane: u32) -> Result<Vec<(String, String)>, Untol
     set("topic.metadata.refresh.interval.ms", ms(flow.topics_refresh));
     // The default of one second idles a reader whenever it has caught up with what was read ahead.
     set("fetch.queue.backoff.ms", "10".to_owned());
-    let kbytes = read_ahead_kbytes(flow);
+    let kbytes = read_ahead_kbytes(bytes);
     set("queued.max.messages.kbytes", kbytes.to_string());
     set("queued.min.messages", READ_AHEAD_RECORDS_MAX.to_string());
     set("fetch.message.max.bytes", (kbytes * 1024).to_string());
+    set("fetch.max.bytes", bytes.clamp(ENGINE_FETCH_BYTES_MIN, ENGINE_FETCH_BYTES_MAX).to_string());
     Ok(settings)
 }
 
 /// Time between two heartbeats.
 pub(super) fn beat(session: Duration) -> Duration {
-    (session / BEATS_PER_SESSION).min(BEAT_MAX)
+    (session / HEARTBEATS_PER_SESSION).min(CLASSIC_HEARTBEAT_MAX)
 }
 
-/// KiB that are read ahead of each partition: with eight partitions, a lane reads as much ahead as it may hold.
-fn read_ahead_kbytes(flow: &FlowConfig) -> u64 {
-    (flow.memory_bytes / u64::from(flow.lanes) / 8 / 1024).clamp(64, READ_AHEAD_KBYTES_MAX)
+/// KiB that are read ahead of each partition: with so many partitions, a lane reads as much ahead as it may.
+fn read_ahead_kbytes(bytes: usize) -> usize {
+    (bytes / READ_AHEAD_PARTITIONS / 1024).clamp(READ_AHEAD_KBYTES_MIN, READ_AHEAD_KBYTES_MAX)
 }
