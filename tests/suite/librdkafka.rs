@@ -120,7 +120,8 @@ fn records_arrive_as_they_were_and_in_their_order() {
     assert_same(pair, &topic);
     assert_same(pair, &append);
     worker.await_ready();
-    eventually("all is committed", || (worker.metric("group_backlog") == 0).then_some(()));
+    // Where a log ends in a marker, librdkafka does not tell that it was passed: so it is the other topic that is looked at.
+    crate::ordered::committed(&pair.source, &group, &append);
     assert!(worker.shut_down().success());
 
     // What is committed is not read again, and what came meanwhile is.

@@ -141,7 +141,7 @@ fn a_restart_goes_on_where_the_group_stands() {
 }
 
 /// What a group has committed for each partition, as Kafka's own tool shows it.
-fn committed(cluster: &Cluster, group: &str, topic: &str) -> Vec<i64> {
+pub(crate) fn committed(cluster: &Cluster, group: &str, topic: &str) -> Vec<i64> {
     let partitions = ends(cluster, topic).len();
     eventually("the group has committed all", || {
         let arguments = ["--describe", "--group", group, "--offsets"];
