@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use cluster::load::{Load, produce};
 use cluster::{Flow, Pair, Worker, unique};
 
-use crate::PARTITIONS;
+use crate::work::PARTITIONS;
 
 /// What is measured, after a start of [`START`].
 const SPAN: Duration = Duration::from_secs(60);

@@ -23,9 +23,6 @@ use copy::{Cost, copy, verify};
 use mirror::mirror;
 use work::Work;
 
-/// Partitions of each topic.
-const PARTITIONS: i32 = 4;
-
 /// Each broker.
 const BROKER: Jvm = Jvm { heap_mb: 1024, is_thrifty: false };
 
@@ -117,7 +114,7 @@ impl Bench {
     /// Loads the topic of `work` once, for `count` runs.
     fn with_load<T>(&self, work: &Work, count: u32, run: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
         let source = &self.pair.source;
-        source.create_topic(work.topic, PARTITIONS, &[])?;
+        source.create_topic(work.topic, work.partitions, &[])?;
         let produced = produce(source.bootstrap(), work.topic, &work.load)?;
         eprintln!("bench: {}: loaded in {:.1} s", work.name, produced.elapsed.as_secs_f64());
         let run = |number| {

@@ -7,7 +7,6 @@ use anyhow::bail;
 use cluster::read::{Ends, Isolation};
 use cluster::{Pair, Peer};
 
-use crate::PARTITIONS;
 use crate::copy::{COPY_DEADLINE, Cost};
 use crate::work::Work;
 
@@ -27,7 +26,7 @@ struct Look {
 /// The clock runs from the first look that shows a record on the target to the first one that shows all.
 /// Errors: it did not copy all in time.
 pub(crate) fn mirror(pair: &Pair, work: &Work, start: impl FnOnce() -> anyhow::Result<Peer>) -> anyhow::Result<Cost> {
-    pair.target.create_topic(work.topic, PARTITIONS, &[])?;
+    pair.target.create_topic(work.topic, work.partitions, &[])?;
     let ends = Ends::of(pair.target.bootstrap(), work.topic, Isolation::Uncommitted)?;
     let mut peer = start()?;
     let deadline = Instant::now() + COPY_DEADLINE;

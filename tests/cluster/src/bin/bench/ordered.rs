@@ -5,11 +5,11 @@ use std::path::Path;
 use cluster::load::produce;
 use cluster::{Flow, Pair, Peer, Settings, Spec, unique};
 
+use crate::BROKER;
 use crate::copy::{Cost, copy_flow};
 use crate::mirror::mirror;
 use crate::table::median;
 use crate::work::Work;
-use crate::{BROKER, PARTITIONS};
 
 /// Copies of each kind before the first that counts.
 const WARM_UP_RUNS: u32 = 8;
@@ -31,7 +31,7 @@ pub(crate) fn measure(binary: &Path, runs: u32, factor: f64) -> anyhow::Result<(
     );
     println!("|{}", "---|".repeat(12));
     for work in Work::all(factor) {
-        pair.source.create_topic(work.topic, PARTITIONS, &[])?;
+        pair.source.create_topic(work.topic, work.partitions, &[])?;
         produce(pair.source.bootstrap(), work.topic, &work.load)?;
         let mut costs = [vec![], vec![], vec![]];
         for run in 1..=WARM_UP_RUNS + runs {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use cluster::load::produce;
 use cluster::{Authority, Certificate, Doors, Pair, Settings, Spec};
 
+use crate::BROKER;
 use crate::copy::{Cost, copy};
 use crate::work::Work;
-use crate::{BROKER, PARTITIONS};
 
 /// Copies of each kind before the first that counts.
 const WARM_UP_RUNS: u32 = 4;
@@ -33,7 +33,7 @@ pub(crate) fn measure(binary: &Path, runs: u32, factor: f64) -> anyhow::Result<(
     println!("| work | plain: wall, s | CPU, s | TLS: wall, s | CPU, s | wall, times plain | CPU, times plain |");
     println!("|---|---|---|---|---|---|---|");
     for work in Work::all(factor) {
-        pair.source.create_topic(work.topic, PARTITIONS, &[])?;
+        pair.source.create_topic(work.topic, work.partitions, &[])?;
         produce(pair.source.bootstrap(), work.topic, &work.load)?;
         let mut costs = [vec![], vec![]];
         for run in 1..=WARM_UP_RUNS + runs {

@@ -2,6 +2,9 @@
 
 use cluster::load::{Load, Payload};
 
+/// Partitions of each topic, where nothing else is said.
+pub(crate) const PARTITIONS: i32 = 4;
+
 /// Largest batch of a producer with Kafka's defaults, in bytes.
 const BATCH_BYTES_DEFAULT: usize = 16 * 1024;
 
@@ -15,6 +18,7 @@ pub(crate) struct Work {
     /// Size of each record and codec, as the table shows them.
     pub(crate) name: &'static str,
     pub(crate) topic: &'static str,
+    pub(crate) partitions: i32,
     pub(crate) load: Load,
 }
 
@@ -33,6 +37,11 @@ impl Work {
         })
     }
 
+    /// What comes from far away: so many records in the batches of a producer with Kafka's defaults.
+    pub(crate) fn far(topic: &'static str, partitions: i32, records: u64) -> Self {
+        Self { partitions, ..Self::none("100 B, none", topic, (records, 100)) }
+    }
+
     /// What is copied before the first measurement: brokers serve each kind of batch by code of its own.
     pub(crate) fn warm_ups() -> [Self; 2] {
         [
@@ -43,7 +52,7 @@ impl Work {
 
     fn lz4(name: &'static str, topic: &'static str, (records, value_bytes): (u64, usize)) -> Self {
         let load = Load { value_bytes, payload: Payload::Orders, batch_bytes: BATCH_BYTES_TUNED, ..Load::of(records) };
-        Self { name, topic, load }
+        Self { name, topic, partitions: PARTITIONS, load }
     }
 
     fn none(name: &'static str, topic: &'static str, size: (u64, usize)) -> Self {
