@@ -15,7 +15,7 @@ use crate::health::Health;
 use crate::lane::brake::Brake;
 use crate::lane::{Lane, Wish, told};
 use crate::limits::FAREWELL_MAX;
-use crate::metrics::{self, FlowMetrics};
+use crate::metrics::{self, FlowMetrics, LaneMetrics};
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
 use crate::source::Source;
@@ -217,14 +217,15 @@ impl Crew {
         let (parking, frontiers) = (Parking::default(), Frontiers::default());
         // Its producer follows those of the lanes.
         let sink = self.sink(self.flow.lanes);
-        let watched = (self.health.clone(), self.metrics.clone());
+        let watched = (self.health.clone(), self.metrics.lane(self.flow.lanes, Protocol::Share));
         let mut observer = Observer::new((&self.flow, catalog.clone(), ordered), sink, frontiers.clone(), watched);
         for number in 0..self.flow.lanes {
             let health = self.lane_health(number);
             let shared = (parking.clone(), frontiers.clone(), catalog.clone());
-            let source = ShareSource::join(&self.flow, shared, (&health, &self.metrics));
+            let metrics = self.metrics.lane(number, Protocol::Share);
+            let source = ShareSource::join(&self.flow, shared, (&health, &metrics));
             observer.members.push(source.member().to_owned());
-            self.add(number, (source, self.lane_bytes()));
+            self.add((number, metrics), (source, self.lane_bytes()));
         }
         observer
     }
@@ -234,19 +235,20 @@ impl Crew {
         let health = self.lane_health(number);
         // The other half is for what it reads ahead.
         let bytes = self.lane_bytes() / 2;
-        let watched = (&health, &self.metrics);
+        let metrics = self.metrics.lane(number, Protocol::Consumer);
+        let watched = (&health, &metrics);
         if self.flow.is_read_by_librdkafka() {
             let source = LibrdkafkaSource::join(&self.flow, (number, bytes), catalog.clone(), watched)?;
-            self.add(number, (source, bytes));
+            self.add((number, metrics), (source, bytes));
         } else {
             let source = ConsumerSource::join(&self.flow, (number, bytes), catalog.clone(), watched);
-            self.add(number, (source, bytes));
+            self.add((number, metrics), (source, bytes));
         }
         Ok(())
     }
 
-    fn add(&mut self, number: u32, (source, bytes_max): (impl Source + 'static, usize)) {
-        let (health, metrics) = (self.lane_health(number), self.metrics.clone());
+    fn add(&mut self, (number, metrics): (u32, LaneMetrics), (source, bytes_max): (impl Source + 'static, usize)) {
+        let health = self.lane_health(number);
         let ends = (source, self.sink(number));
         let lane = Lane::new(ends, (bytes_max, self.brake.clone()), self.wish.clone(), (health, metrics));
         self.lanes.spawn(lane.run());

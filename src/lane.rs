@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::health::Health;
 use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE, QUICK_DIVISOR};
-use crate::metrics::{CarveLabels, FlowMetrics};
+use crate::metrics::{CarveLabels, LaneMetrics};
 use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::{Parcel, Settlement, Shipment, Source, TopicPartition};
 use crate::wire::backoff::Backoff;
@@ -65,10 +65,10 @@ pub struct Lane<S, K> {
     backoff: Backoff,
     /// Transactions that have failed as a whole since the last that went well.
     failures: u32,
-    /// Records on the shelf and bytes in memory, as the gauges know them.
-    gauged: (i64, i64),
+    /// Offsets held, those of them on the shelf, and bytes in memory, as the gauges know them.
+    gauged: (i64, i64, i64),
     health: Health,
-    metrics: FlowMetrics,
+    metrics: LaneMetrics,
 }
 
 impl<S: Source, K: Sink> Lane<S, K> {
@@ -77,7 +77,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
         (source, sink): (S, K),
         (bytes_max, brake): (usize, Brake),
         wish: watch::Receiver<Wish>,
-        (health, metrics): (Health, FlowMetrics),
+        (health, metrics): (Health, LaneMetrics),
     ) -> Self {
         health.pending("target", "has not answered yet");
         Self {
@@ -90,7 +90,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
             shelf: Shelf::default(),
             backoff: Backoff::default(),
             failures: 0,
-            gauged: (0, 0),
+            gauged: (0, 0, 0),
             health,
             metrics,
         }
@@ -143,7 +143,7 @@ impl<S: Source, K: Sink> Lane<S, K> {
             self.queue.extend(self.shelf.take_due(soon));
         }
         let goes_on = !shipment.parcels.is_empty() || soon.is_some();
-        self.queue.extend(shipment.parcels);
+        self.take_in(shipment);
         goes_on
     }
 
@@ -181,9 +181,20 @@ impl<S: Source, K: Sink> Lane<S, K> {
             () = told(&mut wish, Wish::Drain) => Shipment::default(),
         };
         let bytes = shipment.parcels.iter().map(Parcel::size).sum();
-        let records = shipment.parcels.iter().flat_map(Parcel::held).map(|range| range.count()).sum();
+        let records = self.take_in(shipment);
         self.brake.settle(grant, (bytes, records));
+    }
+
+    /// Takes in what has come; returns how many offsets.
+    fn take_in(&mut self, shipment: Shipment) -> u64 {
+        let count = |parcel: &Parcel| {
+            let offsets = parcel.held_count();
+            self.metrics.topic(&parcel.at.topic).read.record(offsets);
+            offsets
+        };
+        let offsets = shipment.parcels.iter().map(count).sum();
         self.queue.extend(shipment.parcels);
+        offsets
     }
 
     /// Forgets what is ours no longer. A topic partition on trial of which nothing is left has nothing to be tried with.
@@ -216,14 +227,13 @@ impl<S: Source, K: Sink> Lane<S, K> {
         let is_lost = |(parcel, written): (&Parcel, &Written)| parcel.hold.expire(now) || parcel.held() != written.held;
         if load.iter().zip(&written).any(is_lost) {
             tracing::warn!("records were lost while they were written: aborting");
-            self.abort().await;
+            self.abort("aborted").await;
             return Ok(Outcome::Lost);
         }
         match self.decide().await {
             Fate::Committed => Ok(Outcome::Committed(written)),
             Fate::NotCommitted => {
-                self.metrics.aborts.inc();
-                self.metrics.fenced.inc();
+                self.metrics.ended("fenced").inc();
                 Ok(Outcome::NotCommitted)
             }
         }
@@ -243,28 +253,36 @@ impl<S: Source, K: Sink> Lane<S, K> {
     }
 
     async fn finish(&mut self, load: Vec<Parcel>, written: Vec<Written>) {
-        self.metrics.commits.inc();
+        self.metrics.ended("committed").inc();
         self.failures = 0;
         self.backoff.reset();
         self.health.well("target");
         let ats: BTreeSet<TopicPartition> = load.iter().map(|parcel| parcel.at.clone()).collect();
         ats.iter().for_each(|at| self.end_trial(at));
         let settlement = |(parcel, written): (Parcel, Written)| {
-            self.metrics.sent.inc_by(written.records());
-            self.metrics.looped.inc_by(written.looped);
-            self.metrics.bytes_sent.inc_by(written.bytes);
-            for reason in &written.carved {
-                self.metrics.carved.get_or_create(&CarveLabels { reason: reason.to_string() }).inc();
-            }
+            self.count(&parcel, &written);
             Settlement { parcel, held: written.held, written: written.offsets }
         };
         let settlements = load.into_iter().zip(written).map(settlement).collect();
         self.source.settle(settlements).await;
     }
 
+    /// What was committed of a parcel.
+    fn count(&self, parcel: &Parcel, written: &Written) {
+        self.metrics.topic(&parcel.at.topic).sent.record(written.records());
+        self.metrics.looped.inc_by(written.looped);
+        self.metrics.bytes_sent.inc_by(written.bytes);
+        for reason in &written.carved {
+            self.metrics.carved.get_or_create(&CarveLabels { reason: reason.to_string() }).inc();
+        }
+        self.metrics.pipeline_latency.observe(parcel.fetched_at.elapsed());
+        if let Some(timestamp) = parcel.timestamp_ms() {
+            self.metrics.replication_latency.observe_since(timestamp);
+        }
+    }
+
     async fn on_error(&mut self, error: &SinkError, load: Vec<Parcel>) {
-        self.metrics.fenced.inc_by(u64::from(error.is_fenced()));
-        self.abort().await;
+        self.abort(if error.is_fenced() { "fenced" } else { "aborted" }).await;
         match judge(error, self.failures) {
             Decision::WriteAgain => self.write_again(load, error).await,
             Decision::Hold(held) => {
@@ -308,9 +326,9 @@ impl<S: Source, K: Sink> Lane<S, K> {
         }
     }
 
-    async fn abort(&mut self) {
+    async fn abort(&mut self, outcome: &'static str) {
         if self.sink.abort().await {
-            self.metrics.aborts.inc();
+            self.metrics.ended(outcome).inc();
         }
     }
 
@@ -320,11 +338,13 @@ impl<S: Source, K: Sink> Lane<S, K> {
 
     /// Adds what has changed to the gauges, which all lanes of a flow share.
     fn gauge(&mut self) {
-        let held = self.shelf.parcels().flat_map(Parcel::held).map(|range| range.count()).sum::<u64>().cast_signed();
+        let held = self.shelf.parcels().map(Parcel::held_count).sum::<u64>().cast_signed();
+        let in_flight = held + self.queue.parcels().map(Parcel::held_count).sum::<u64>().cast_signed();
         let bytes = i64::try_from(self.bytes()).unwrap_or(i64::MAX);
-        self.metrics.held.inc_by(held - self.gauged.0);
-        self.metrics.held_bytes.inc_by(bytes - self.gauged.1);
-        self.gauged = (held, bytes);
+        self.metrics.in_flight.inc_by(in_flight - self.gauged.0);
+        self.metrics.held.inc_by(held - self.gauged.1);
+        self.metrics.held_bytes.inc_by(bytes - self.gauged.2);
+        self.gauged = (in_flight, held, bytes);
     }
 }
 

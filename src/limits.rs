@@ -146,6 +146,9 @@ pub const FRAGILE_DELIVERIES_DIVISOR: u32 = 2;
 /// Records in a transaction of records that are close to their delivery limit.
 pub const FRAGILE_RECORDS_MAX: u64 = 100;
 
+/// Topics of a flow that lanes count apart: some 30 samples for each lane and topic. Those behind them are counted together.
+pub const TOPIC_LABELS_MAX: usize = 500;
+
 /// Pause between two looks for transactions that dead workers have left open.
 pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 

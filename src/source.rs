@@ -94,6 +94,8 @@ pub struct Parcel {
     pub delivery_count: i16,
     /// Whether the records are so close to the delivery limit that they should travel alone.
     pub fragile: bool,
+    /// When the source had fetched it.
+    pub fetched_at: Instant,
 }
 
 impl Parcel {
@@ -105,6 +107,17 @@ impl Parcel {
     /// The offsets of the parcel that are ours now: ascending.
     pub fn held(&self) -> Vec<OffsetRange> {
         within(&self.hold.ranges(), self.span)
+    }
+
+    /// How many that are.
+    pub fn held_count(&self) -> u64 {
+        self.held().iter().map(OffsetRange::count).sum()
+    }
+
+    /// The greatest timestamp of the first record batch, in ms since 1970; `None` where it has none.
+    pub fn timestamp_ms(&self) -> Option<i64> {
+        let first = RecordBatch::split(self.records.clone()).next()?.ok()?;
+        Some(first.max_timestamp()).filter(|timestamp| *timestamp >= 0)
     }
 
     /// Takes a parcel apart where a record batch ends, about in the middle; `None` where it has only one batch.
@@ -218,6 +231,7 @@ mod tests {
             span,
             delivery_count: 1,
             fragile: false,
+            fetched_at: Instant::now(),
         }
     }
 

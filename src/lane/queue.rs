@@ -127,6 +127,7 @@ mod tests {
             span,
             delivery_count: fragile.unwrap_or(1),
             fragile: fragile.is_some(),
+            fetched_at: Instant::now(),
         }
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::batch::{OffsetRange, RecordBatch, committed, within};
 use crate::limits::HOLD_RETRY;
-use crate::metrics::FlowMetrics;
+use crate::metrics::LaneMetrics;
 use crate::sink::{Fate, Sink, SinkError, Written};
 use crate::source::share::rewritten::Rewritten;
 use crate::source::{Hold, Parcel};
@@ -18,7 +18,7 @@ use crate::wire::{Client, WireError};
 #[derive(Debug)]
 pub struct Recopy<K> {
     sink: K,
-    metrics: FlowMetrics,
+    metrics: LaneMetrics,
 }
 
 /// What a step has done.
@@ -53,7 +53,7 @@ pub enum RecopyError {
 
 impl<K: Sink> Recopy<K> {
     /// A copier with a sink of its own.
-    pub fn new(sink: K, metrics: FlowMetrics) -> Self {
+    pub fn new(sink: K, metrics: LaneMetrics) -> Self {
         Self { sink, metrics }
     }
 
@@ -80,13 +80,16 @@ impl<K: Sink> Recopy<K> {
         if !ranges.is_empty() {
             let hold = Arc::new(Hold::new(ranges, Instant::now() + HOLD_RETRY));
             let (at, topic_id, records) = (at.clone(), *topic_id, read.records);
-            self.write(Parcel { at, topic_id, leader, records, hold, span, delivery_count: 1, fragile: false }).await?;
+            let (fetched_at, delivery_count, fragile) = (Instant::now(), 1, false);
+            self.write(Parcel { at, topic_id, leader, records, hold, span, delivery_count, fragile, fetched_at })
+                .await?;
         }
         Ok(Progress::To(next))
     }
 
     async fn write(&mut self, parcel: Parcel) -> Result<(), RecopyError> {
         self.sink.open().await?;
+        let sent = self.metrics.topic(&parcel.at.topic);
         let written = match self.sink.write(&[parcel]).await {
             Ok(written) => written,
             Err(error) => {
@@ -100,7 +103,7 @@ impl<K: Sink> Recopy<K> {
                 let records = written.iter().map(Written::records).sum();
                 self.metrics.looped.inc_by(written.iter().map(|written| written.looped).sum());
                 self.metrics.recopied.inc_by(records);
-                self.metrics.sent.inc_by(records);
+                sent.sent.record(records);
                 self.metrics.bytes_sent.inc_by(written.iter().map(|written| written.bytes).sum());
                 Ok(())
             }

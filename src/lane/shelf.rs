@@ -103,6 +103,7 @@ mod tests {
             span,
             delivery_count: 1,
             fragile: false,
+            fetched_at: Instant::now(),
         }
     }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX};
-use crate::metrics::FlowMetrics;
+use crate::metrics::LaneMetrics;
 use crate::settle::acknowledgements;
 use crate::source::catalog::Watched;
 use crate::source::leadership::Leadership;
@@ -34,7 +34,7 @@ pub mod suspects;
 use frontier::Frontiers;
 use membership::{Assignment, Membership};
 use parking::Parking;
-use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
+use reader::{Arrival, Command, Context, Following, Order, Reader};
 use session::request;
 
 /// See the module.
@@ -69,7 +69,7 @@ impl ShareSource {
     pub fn join(
         flow: &Flow,
         (parking, frontiers, catalog): (Parking, Frontiers, Watched),
-        (health, metrics): (&Health, &FlowMetrics),
+        (health, metrics): (&Health, &LaneMetrics),
     ) -> Self {
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
@@ -221,7 +221,7 @@ impl Source for ShareSource {
             self.frontiers.finish((parcel.topic_id, parcel.at.partition), &held, &parcel.records);
             let (partitions, finished) = orders.entry(parcel.leader).or_default();
             partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, &written)));
-            finished.push((parcel.hold, parcel.span));
+            finished.push(parcel);
         }
         let mut answers = vec![];
         for (node, (partitions, finished)) in orders {
@@ -231,10 +231,7 @@ impl Source for ShareSource {
             let _ = handle.commands.send(Command::Settle(Order { partitions, finished, done })).await;
             answers.push(answer);
         }
-        for Settled { acknowledged, lost } in join_all(answers).await.into_iter().map(Result::unwrap_or_default) {
-            self.context.metrics.acknowledged.inc_by(acknowledged);
-            self.context.metrics.lost.inc_by(lost);
-        }
+        join_all(answers).await;
     }
 
     fn pause(&mut self, at: &TopicPartition) {
@@ -254,7 +251,6 @@ impl Source for ShareSource {
             answers.push(answer);
         }
         let released = join_all(answers).await.into_iter().map(Result::unwrap_or_default).sum();
-        self.context.metrics.released.inc_by(released);
         drop(self.leave.take());
         // The task bounds its own farewell.
         let _ = self.membership.await;

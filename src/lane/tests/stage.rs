@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::batch::{OffsetRange, sample, within};
-use crate::config::RateLimits;
+use crate::config::{Protocol, RateLimits};
 use crate::health::Health;
 use crate::lane::brake::Brake;
 use crate::lane::{Lane, Wish};
@@ -128,10 +129,16 @@ impl Script {
             journal: journal.clone(),
         };
         let (wish, watched) = watch::channel(Wish::Run);
-        let (health, metrics) = (Health::default(), FlowMetrics::default());
+        let (health, mut registry) = (Health::default(), Registry::default());
+        let metrics = FlowMetrics::register(&mut registry, "f");
         let brake = Brake::new(watch::channel(self.limits).1, Instant::now());
-        let lane = Lane::new((source, sink), (self.bytes_max, brake), watched, (health.clone(), metrics.clone()));
-        Stage { journal, wish, health, metrics, lane: tokio::spawn(lane.run()) }
+        let lane = Lane::new(
+            (source, sink),
+            (self.bytes_max, brake),
+            watched,
+            (health.clone(), metrics.lane(0, Protocol::Share)),
+        );
+        Stage { journal, wish, health, registry, metrics, lane: tokio::spawn(lane.run()) }
     }
 }
 
@@ -140,6 +147,7 @@ pub(super) struct Stage {
     journal: Journal,
     wish: watch::Sender<Wish>,
     health: Health,
+    registry: Registry,
     pub(super) metrics: FlowMetrics,
     lane: JoinHandle<u64>,
 }
@@ -170,6 +178,13 @@ impl Stage {
         self.journal.0.lock().unwrap().clone()
     }
 
+    /// The metrics as they are scraped.
+    pub(super) fn told(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
     /// Subjects in trouble.
     pub(super) fn troubles(&self) -> Vec<String> {
         self.health.troubles().into_iter().map(|(subject, _)| subject).collect()
@@ -193,6 +208,7 @@ pub(super) fn parcel(partition: i32, first: i64, counts: &[i32]) -> Parcel {
         span,
         delivery_count: 1,
         fragile: false,
+        fetched_at: Instant::now(),
     }
 }
 

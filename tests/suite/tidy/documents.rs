@@ -2,10 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use sharebridge::metrics::{
-    CarveLabels, ClusterMetrics, FlowMetrics, LossLabels, PartitionLabels, SkipLabels, registry,
-};
-
 use super::{File, check, files, root};
 
 /// The targets of all links, with their lines.
@@ -46,42 +42,6 @@ fn links_lead_somewhere() {
         dead.map(|(line, target)| format!("{}:{line}: {target} does not exist", file.path)).collect::<Vec<_>>()
     });
     check(dead.collect());
-}
-
-/// Name and kind of each metric, as they are scraped.
-fn metrics() -> BTreeSet<(String, String)> {
-    let mut registry = registry();
-    let metrics = FlowMetrics::register(&mut registry, "orders");
-    ClusterMetrics::register(&mut registry, "primary");
-    let labels = PartitionLabels { topic: "orders".to_owned(), partition: 0 };
-    metrics.lag.get_or_create(&labels).set(1);
-    metrics.topics_skipped.get_or_create(&SkipLabels { reason: "internal".to_owned() }).set(1);
-    metrics.locks_lost.get_or_create(&LossLabels { cause: "expired".to_owned() }).inc();
-    metrics.carved.get_or_create(&CarveLabels { reason: "holes".to_owned() }).inc();
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let described = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let scraped = |(name, kind): (&str, &str)| match kind {
-        "counter" => (format!("{name}_total"), kind.to_owned()),
-        _ => (name.to_owned(), kind.to_owned()),
-    };
-    described.map(scraped).collect()
-}
-
-#[test]
-fn the_metrics_are_documented() {
-    let document = File::read("docs/OPERATIONS.md");
-    let documented = document.text.lines().filter_map(|line| {
-        let (name, rest) = line.strip_prefix("| `sharebridge_")?.split_once("` | ")?;
-        let kind = rest.split([' ', ',']).next()?;
-        Some((format!("sharebridge_{name}"), kind.to_owned()))
-    });
-    assert_eq!(
-        documented.collect::<BTreeSet<_>>(),
-        metrics(),
-        "the table of {} (left) and src/metrics.rs",
-        document.path
-    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What a reader says about records that it was given: done, still in work, and at last good-bye.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::{Reader, Settled, is_session_lost};
+use super::{Reader, is_session_lost};
 use crate::limits::{ACKNOWLEDGE_PATIENCE_DIVISOR, RENEW_AT_DIVISOR};
 use crate::source::Key;
 use crate::source::share::session::{chunks, halves, merge, request};
@@ -18,20 +18,24 @@ type Refused = Vec<(Key, Acknowledgement, Code)>;
 impl Reader {
     /// Acknowledges finished records. What the broker refuses for a reason that may pass is tried again, as long as the records are
     /// still ours; what it does not take in the end will be delivered again.
-    pub(super) async fn settle(&mut self, partitions: Vec<SharePartitionRequest>) -> Settled {
-        let mut settled = Settled::default();
+    pub(super) async fn settle(&mut self, partitions: Vec<SharePartitionRequest>) {
         for chunk in chunks(merge(partitions)) {
             let total = count(&chunk);
-            let lost = match self.acknowledge_with_tries(chunk).await {
-                Ok(refused) => refused.iter().map(|(_, ack, _)| ack.range.count()).sum(),
+            let mut done = counts(&chunk);
+            match self.acknowledge_with_tries(chunk).await {
+                Ok(refused) => {
+                    for (key, ack, _) in refused {
+                        done.entry(key).and_modify(|offsets| *offsets = offsets.saturating_sub(ack.range.count()));
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(broker = self.node, offsets = total, %error, "acknowledgements undecided: records may come again");
-                    total
+                    done.clear();
                 }
-            };
-            settled += Settled { acknowledged: total.saturating_sub(lost), lost };
+            }
+            self.metrics.lost.inc_by(total - done.values().sum::<u64>());
+            done.into_iter().for_each(|(key, offsets)| self.record(key, offsets, |topic| &topic.acknowledged));
         }
-        settled
     }
 
     async fn acknowledge_with_tries(&mut self, chunk: Vec<SharePartitionRequest>) -> Result<Refused, WireError> {
@@ -53,9 +57,7 @@ impl Reader {
     /// Starts the locks of everything that is held anew. A lock that the broker does not renew is lost, and the lane is told.
     pub(super) async fn renew(&mut self) {
         let asked_at = Instant::now();
-        let held = self.session.held_count();
-        if self.session.expire(asked_at) {
-            self.lost("expired", held - self.session.held_count());
+        if self.losing("expired", |session| session.expire(asked_at)) {
             tracing::warn!(broker = self.node, "locks ended before they were renewed: the records will come again");
         }
         let mut not_renewed: BTreeSet<Key> = BTreeSet::new();
@@ -82,8 +84,7 @@ impl Reader {
         for (key, ack, code) in refused {
             tracing::warn!(broker = self.node, partition = key.1, range = %ack.range, %code, "lock not renewed");
             if is_lock_lost(code) {
-                self.lost("refused", ack.range.count());
-                self.session.lose(key, ack.range);
+                self.losing("refused", |session| session.lose(key, ack.range));
             } else {
                 passing.push(key);
             }
@@ -95,6 +96,7 @@ impl Reader {
     pub(super) async fn close(&mut self) -> u64 {
         let releases = self.session.releases();
         let released = count(&releases);
+        counts(&releases).into_iter().for_each(|(key, offsets)| self.record(key, offsets, |topic| &topic.released));
         for chunk in chunks(releases) {
             // Without an answer the broker still sees the connection end, or the locks.
             if let Err(error) = self.acknowledge(chunk).await {
@@ -195,5 +197,15 @@ fn is_lock_lost(code: Code) -> bool {
 }
 
 fn count(partitions: &[SharePartitionRequest]) -> u64 {
-    partitions.iter().flat_map(|p| &p.acknowledgements).map(|ack| ack.range.count()).sum()
+    counts(partitions).into_values().sum()
+}
+
+/// Offsets by topic partition.
+fn counts(partitions: &[SharePartitionRequest]) -> BTreeMap<Key, u64> {
+    let mut counts = BTreeMap::new();
+    for partition in partitions {
+        let offsets: u64 = partition.acknowledgements.iter().map(|ack| ack.range.count()).sum();
+        *counts.entry((partition.topic, partition.partition)).or_default() += offsets;
+    }
+    counts
 }
