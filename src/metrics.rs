@@ -44,7 +44,7 @@ pub struct LossLabels {
 /// Label of a metric about transactions that have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabels {
-    /// How: committed, aborted (by us, or not known to be committed) or fenced (ended by somebody else).
+    /// How: committed, aborted (by us) or fenced (ended by somebody else, or not known to be committed).
     pub outcome: &'static str,
 }
 
