@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and one small file a verb.
 
 mod check;
+mod dead_letters;
 mod file;
 mod init;
 mod plan;
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 pub use check::Check;
+pub use dead_letters::DeadLettersArgs;
 pub use file::ConfigFile;
 pub use init::Init;
 pub use plan::PlanArgs;
@@ -52,6 +54,8 @@ pub enum Verb {
     Run(Run),
     /// Move a flow's position between its share group and its consumer group, with all workers stopped
     Switch(SwitchArgs),
+    /// List, show or replay what a flow could not deliver
+    DeadLetters(DeadLettersArgs),
     /// Show what a running process does
     Status(Status),
     /// Compare topics on two clusters, those of flows or any two, record by record
@@ -68,6 +72,7 @@ impl Cli {
             Verb::Plan(plan) => plan.run(),
             Verb::Run(run) => run.run(),
             Verb::Switch(switch) => switch.run(),
+            Verb::DeadLetters(letters) => letters.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),
         }
@@ -96,6 +101,7 @@ fn fail(error: impl Display) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use super::dead_letters::Action;
     use super::switch::Side;
     use super::*;
     use clap::CommandFactory;
@@ -133,6 +139,10 @@ mod tests {
             parse("sharebridge switch orders --to share --topic a --topic b --dry-run"),
             Ok(Verb::Switch(SwitchArgs { flow, to: Side::Share, topics, dry_run: true, json: false, .. }))
                 if flow == "orders" && topics == ["a", "b"]
+        ));
+        assert!(matches!(
+            parse("sharebridge dead-letters replay orders --letter 0:7 --dry-run"),
+            Ok(Verb::DeadLetters(DeadLettersArgs { action: Action::Replay { letters, dry_run: true, .. } })) if letters == [(0, 7)]
         ));
         assert!(parse("sharebridge switch orders").is_err());
         assert!(matches!(parse("sharebridge verify"), Ok(Verb::Verify(Verify { source: None, .. }))));

@@ -146,6 +146,12 @@ pub const FRAGILE_DELIVERIES_DIVISOR: u32 = 2;
 /// Records in a transaction of records that are close to their delivery limit.
 pub const FRAGILE_RECORDS_MAX: u64 = 100;
 
+/// `max.message.bytes` of a topic for dead letters that we create: a little less than the largest request that a broker takes by default.
+pub const DEAD_LETTER_BYTES_MAX: usize = 95 << 20;
+
+/// Dead letters that one `replay` holds and delivers; the next one goes on behind them.
+pub const REPLAYED_LETTERS_MAX: usize = 10_000;
+
 /// Pause between two looks for transactions that dead workers have left open.
 pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 

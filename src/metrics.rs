@@ -24,6 +24,13 @@ pub struct CarveLabels {
     pub reason: String,
 }
 
+/// Label of a metric about records that could not be delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefuseLabels {
+    /// What was done with them: stop, skip or dead_letter.
+    pub outcome: String,
+}
+
 /// Label of a metric about records that were acquired and are ours no longer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LossLabels {
@@ -68,6 +75,7 @@ metrics_of! { FlowMetrics, "flow", "flow";
     lost: Counter, "acknowledge_lost", "Offsets written whose acknowledgement was not stored: they are delivered again";
     bytes_sent: Counter, "sink_byte_send", "Bytes of record batches committed on the target";
     carved: Family<CarveLabels, Counter>, "batch_carve", "Record batches that could not be forwarded as they were, and were taken apart";
+    refused: Family<RefuseLabels, Counter>, "sink_record_error", "Records that could not be delivered, by what was done with them";
     commits: Counter, "transaction_commit", "Transactions committed on the target";
     aborts: Counter, "transaction_abort", "Transactions aborted on the target";
     fenced: Counter, "transaction_fence", "Transactions of this process that somebody else has ended";

@@ -220,6 +220,14 @@ pub(super) enum Problem {
         "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line"
     )]
     HopWithinCluster,
+    #[error(
+        "is of no use while errors.tolerance is none, which holds what cannot be delivered: set errors.tolerance to all, or leave it out"
+    )]
+    NothingTolerated,
+    #[error(
+        "is {topic} on the source, which the flow would copy as well: choose another name, exclude it, or set errors.deadletterqueue.cluster to sink"
+    )]
+    CopiesDeadLetters { topic: String },
     #[error(transparent)]
     Loop(#[from] Loop),
 }

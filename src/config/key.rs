@@ -65,7 +65,7 @@ fn is_inner(name: &str) -> bool {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 68] = [
+pub(super) const KEYS: [Key; 72] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -492,6 +492,34 @@ pub(super) const KEYS: [Key; 68] = [
         kind: Kind::Integer { min: 1_000, max: 900_000, unit: "ms" },
         default: Some("3000"),
         doc: "Longest time for one transaction on the sink",
+    },
+    Key {
+        name: "errors.tolerance",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["none", "all"]),
+        default: Some("none"),
+        doc: "What becomes of a record that cannot be delivered: none holds its partition until somebody has looked; all passes it over, after a dead letter was written if those have a topic",
+    },
+    Key {
+        name: "errors.deadletterqueue.topic.name",
+        scope: Scope::Flow,
+        kind: Kind::OptionalTopic,
+        default: Some(""),
+        doc: "Topic for dead letters: the records that errors.tolerance = all passes over; it is created where it is missing",
+    },
+    Key {
+        name: "errors.deadletterqueue.topic.replication.factor",
+        scope: Scope::Flow,
+        kind: Kind::Replicas,
+        default: Some("default"),
+        doc: "Its replicas where it is created; default is the default.replication.factor of the brokers",
+    },
+    Key {
+        name: "errors.deadletterqueue.cluster",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["sink", "source"]),
+        default: Some("sink"),
+        doc: "Which cluster of the flow keeps its dead letters",
     },
     Key {
         name: "start.position",

@@ -25,6 +25,7 @@ mod network;
 mod open_transaction;
 mod ordered;
 mod partition;
+mod poison;
 mod refusal;
 mod rights;
 mod route;
