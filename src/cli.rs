@@ -3,6 +3,8 @@
 mod check;
 mod file;
 mod init;
+#[cfg(feature = "kerberos")]
+mod kerberos;
 mod plan;
 mod run;
 mod status;
@@ -18,6 +20,8 @@ use tokio::runtime::Runtime;
 pub use check::Check;
 pub use file::ConfigFile;
 pub use init::Init;
+#[cfg(feature = "kerberos")]
+pub use kerberos::KerberosHelper;
 pub use plan::PlanArgs;
 pub use run::Run;
 pub use status::Status;
@@ -27,6 +31,8 @@ pub use verify::Verify;
 
 use crate::config::ConfigErrors;
 use crate::error::Exit;
+#[cfg(feature = "kerberos")]
+use crate::wire::sasl::kerberos::HELPER_VERB;
 
 /// Copies topics between Kafka clusters through share groups and transactions.
 #[derive(Debug, Parser)]
@@ -56,6 +62,10 @@ pub enum Verb {
     Status(Status),
     /// Compare topics on two clusters, those of flows or any two, record by record
     Verify(Verify),
+    /// Speak Kerberos for another process of this program
+    #[cfg(feature = "kerberos")]
+    #[command(hide = true, name = HELPER_VERB)]
+    KerberosHelper(KerberosHelper),
 }
 
 impl Cli {
@@ -70,6 +80,8 @@ impl Cli {
             Verb::Switch(switch) => switch.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),
+            #[cfg(feature = "kerberos")]
+            Verb::KerberosHelper(helper) => helper.run(),
         }
     }
 }

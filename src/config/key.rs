@@ -42,6 +42,19 @@ pub(super) struct Key {
     pub(super) doc: &'static str,
 }
 
+/// Keys of Kafka's clients that are needed there and not here, with the reason. Source: Kafka's `SaslConfigs`.
+const NEEDLESS: [(&str, &str); 4] = [
+    ("sasl.kerberos.kinit.cmd", "no kinit is run: tickets come from sasl.kerberos.keytab or from the default credential cache"),
+    ("sasl.kerberos.ticket.renew.window.factor", "tickets are fetched when a connection needs them"),
+    ("sasl.kerberos.ticket.renew.jitter", "tickets are fetched when a connection needs them"),
+    ("sasl.kerberos.min.time.before.relogin", "tickets are fetched when a connection needs them"),
+];
+
+/// Why there is no key of this name here, where Kafka's clients have one.
+pub(super) fn needless(name: &str) -> Option<&'static str> {
+    NEEDLESS.iter().find(|(needless, _)| *needless == name).map(|(_, why)| *why)
+}
+
 /// Finds a key by its dotted name.
 pub(super) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
@@ -65,7 +78,7 @@ fn is_inner(name: &str) -> bool {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 68] = [
+pub(super) const KEYS: [Key; 71] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -246,7 +259,7 @@ pub(super) const KEYS: [Key; 68] = [
         scope: Scope::Cluster,
         kind: Kind::Choice(&["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]),
         default: Some("GSSAPI"),
-        doc: "How SASL proves who we are; GSSAPI (Kerberos) is not possible yet",
+        doc: "How SASL proves who we are; GSSAPI is Kerberos",
     },
     Key {
         name: "sasl.username",
@@ -267,7 +280,28 @@ pub(super) const KEYS: [Key; 68] = [
         scope: Scope::Cluster,
         kind: Kind::Secret,
         default: Some(""),
-        doc: "Kafka's way to say user and password, or client id and secret: a login module with its options",
+        doc: "Kafka's way to say user and password, client id and secret, or keytab and principal: a login module with its options",
+    },
+    Key {
+        name: "sasl.kerberos.service.name",
+        scope: Scope::Cluster,
+        kind: Kind::Text,
+        default: Some("kafka"),
+        doc: "First part of the brokers' Kerberos principals, as kafka in kafka/host@REALM",
+    },
+    Key {
+        name: "sasl.kerberos.principal",
+        scope: Scope::Cluster,
+        kind: Kind::Optional,
+        default: Some(""),
+        doc: "Our Kerberos principal; without, the first one of the keytab, or the owner of the credential cache",
+    },
+    Key {
+        name: "sasl.kerberos.keytab",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "Keytab with the key of our principal; without, tickets come from the default credential cache",
     },
     Key {
         name: "sasl.oauthbearer.token.endpoint.url",
