@@ -4,8 +4,8 @@ use super::super::error::Problem;
 use super::super::secret::Secret;
 use super::super::section::View;
 use super::{
-    Identity, KerberosConfig, Login, Material, Origin, SaslConfig, ScramHash, SecurityConfig, Store, TlsConfig, TokenEndpoint,
-    TokenSource, Trust, jaas,
+    Identity, KerberosConfig, Login, Material, Origin, SaslConfig, ScramHash, SecurityConfig, Store, TlsConfig,
+    TokenEndpoint, TokenSource, Trust, jaas,
 };
 
 /// Builds the protection of a cluster; what is wrong goes to the errors of the view.

@@ -49,10 +49,8 @@ pub enum KerberosError {
 /// Whether the keytab can be read as it is now.
 pub(super) fn check(config: &KerberosConfig) -> Result<(), KerberosError> {
     let Some(path) = &config.keytab else { return Ok(()) };
-    let fault = |cause: std::io::Error| KerberosError::Keytab {
-        file: path.display().to_string(),
-        cause: cause.to_string(),
-    };
+    let fault =
+        |cause: std::io::Error| KerberosError::Keytab { file: path.display().to_string(), cause: cause.to_string() };
     File::open(path).map(drop).map_err(fault)
 }
 

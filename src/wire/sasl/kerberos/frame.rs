@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn other_bytes_are_refused_before_memory_is_taken() {
-        let mut good: [u8; HEAD_BYTES] = Frame { kind: Kind::Token, number: 0, data: vec![] }.bytes().try_into().unwrap();
+        let mut good: [u8; HEAD_BYTES] =
+            Frame { kind: Kind::Token, number: 0, data: vec![] }.bytes().try_into().unwrap();
         assert!(head(good).is_ok());
         good[9] = 0x7f;
         assert!(head(good).is_err());

@@ -67,8 +67,9 @@ impl Library<'_> {
 
     fn go_on(&mut self, number: u64, token: &[u8]) -> Result<(Kind, Vec<u8>), String> {
         let position = self.open.iter().position(|(open, _)| *open == number);
-        let (_, mut context) =
-            position.and_then(|at| self.open.remove(at)).ok_or("the conversation was given up, as others needed the room")?;
+        let (_, mut context) = position
+            .and_then(|at| self.open.remove(at))
+            .ok_or("the conversation was given up, as others needed the room")?;
         let text = |cause: Error| cause.to_string();
         if context.is_complete() {
             let offer = context.unwrap(token).map_err(text)?;
@@ -105,7 +106,8 @@ mod tests {
 
     #[test]
     fn questions_are_answered_whatever_they_are() {
-        let questions = [Kind::Answer, Kind::Last].map(|kind| Frame { kind, number: 5, data: vec![1] }.bytes()).concat();
+        let questions =
+            [Kind::Answer, Kind::Last].map(|kind| Frame { kind, number: 5, data: vec![1] }.bytes()).concat();
         let mut answers = vec![];
         serve(None, (&questions[..], &mut answers)).unwrap();
         let (kind, number, _) = frame::head(answers[..HEAD_BYTES].try_into().unwrap()).unwrap();
