@@ -84,7 +84,6 @@ impl Sasl {
         };
         if matches!(&conversed, Err(WireError::Unauthenticated { .. })) {
             self.tokens.forget().await;
-            self.kerberos.forget().await;
         }
         match conversed {
             Ok(reply) => Ok(reply.session_lifetime_ms),
@@ -148,13 +147,13 @@ impl Sasl {
     ) -> Result<SaslAuthenticateResponse, WireError> {
         let host = writer.place().host().to_owned();
         let begun = self.kerberos.begin(config, &host).await;
-        let (number, mut said) = begun.map_err(|cause| self.cannot(writer, &cause.into()))?;
+        let (conversation, mut said) = begun.map_err(|cause| self.cannot(writer, &cause.into()))?;
         loop {
-            let reply = self.say(&said.token, writer).await?;
+            let reply = self.say(&said.token, writer).await.inspect_err(|_| self.kerberos.forget())?;
             if said.is_last {
                 return Ok(reply);
             }
-            let answered = self.kerberos.answer(config, (number, &reply.auth_bytes)).await;
+            let answered = conversation.answer(&reply.auth_bytes).await;
             said = answered.map_err(|cause| self.cannot(writer, &cause.into()))?;
         }
     }
@@ -196,9 +195,7 @@ impl Sasl {
             Refusal::Token(_) => {
                 "check sasl.oauthbearer.token.endpoint.url, client id and secret, and https.ca.location"
             }
-            Refusal::Kerberos(_) => {
-                "check sasl.kerberos.principal, keytab and service.name, krb5.conf, the KDC and the clocks: docs/OPERATIONS.md, Kerberos"
-            }
+            Refusal::Kerberos(_) => "docs/OPERATIONS.md says under Kerberos what to look at",
             Refusal::Broker(_) => "check that this is the broker that is meant, and that the password is right",
         };
         self.refused(writer, cause.to_string(), remedy)

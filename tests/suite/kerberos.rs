@@ -103,10 +103,24 @@ fn flows_of_both_kinds_run_on_fresh_tickets_of_two_principals() {
     for (topic, worker) in topics.iter().zip(&workers) {
         worker.await_metric("reauthentication_total", 4);
         assert_eq!(worker.metric("authentication_failure_total"), 0);
+        // Its helpers may be killed at any time, as by an administrator or for want of memory.
+        assert_eq!(kill_helpers(worker.process.pid()), 2, "one for each cluster");
+        worker.await_metric("reauthentication_total", 2 + worker.metric("reauthentication_total"));
         let again = Load { start: 2_000, ..Load::of(2_000) };
         produce(realm.pair.source.bootstrap(), topic, &again).unwrap();
         await_all(&realm.pair.target, topic, 4_000);
     }
+}
+
+/// Kills all processes that a process has started; returns how many.
+fn kill_helpers(pid: u32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<String> =
+        children.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let killed = Command::new("kill").arg("-KILL").args(&children).status().unwrap();
+    assert!(killed.success(), "{children:?}");
+    children.len()
 }
 
 /// Exit code and words of a verb, with these variables in its environment.

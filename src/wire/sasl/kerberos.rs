@@ -5,13 +5,16 @@ mod frame;
 #[cfg(feature = "kerberos")]
 pub mod library;
 
+use std::ffi::OsString;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::config::security::KerberosConfig;
 use crate::limits::KERBEROS_WAIT_MAX;
@@ -65,50 +68,63 @@ pub(super) struct Said {
 /// The helper of a cluster, shared by its connections. It keeps the tickets.
 #[derive(Debug, Default)]
 pub(super) struct Helper {
-    /// `None` before the first conversation, and after trouble.
-    process: Mutex<Option<Process>>,
+    /// `None` before the first conversation.
+    process: Mutex<Option<Arc<Process>>>,
     conversations: AtomicU64,
 }
 
 impl Helper {
-    /// Begins a conversation with the broker at a host. Returns its number with the first token.
-    pub(super) async fn begin(&self, config: &KerberosConfig, host: &str) -> Result<(u64, Said), KerberosError> {
-        check(config)?;
-        let number = self.conversations.fetch_add(1, Ordering::Relaxed);
-        // A host-based service name. Source: RFC 2743, section 4.1.
-        let service = format!("{}@{host}", config.service).into_bytes();
-        let said = self.ask(config, Frame { kind: Kind::Begin, number, data: service }).await?;
-        Ok((number, said))
-    }
-
-    /// Goes on with what the broker has answered.
-    pub(super) async fn answer(
+    /// Begins a conversation with the broker at a host, by its first token.
+    pub(super) async fn begin(
         &self,
         config: &KerberosConfig,
-        (number, token): (u64, &[u8]),
-    ) -> Result<Said, KerberosError> {
-        self.ask(config, Frame { kind: Kind::Answer, number, data: token.to_vec() }).await
+        host: &str,
+    ) -> Result<(Conversation, Said), KerberosError> {
+        check(config)?;
+        let number = self.conversations.fetch_add(1, Ordering::Relaxed);
+        let conversation = Conversation { process: self.process(config)?, number };
+        // A host-based service name. Source: RFC 2743, section 4.1.
+        let said = conversation.ask(Kind::Begin, format!("{}@{host}", config.service).into_bytes()).await?;
+        Ok((conversation, said))
     }
 
-    /// A broker did not accept us: new tickets are fetched for the next conversation.
-    pub(super) async fn forget(&self) {
-        *self.process.lock().await = None;
+    /// A broker did not accept us: new tickets are fetched for the next conversation. Others go on with what they have.
+    pub(super) fn forget(&self) {
+        *self.kept() = None;
     }
 
-    async fn ask(&self, config: &KerberosConfig, question: Frame) -> Result<Said, KerberosError> {
-        let asking = async {
-            let mut kept = self.process.lock().await;
-            // Taken out: one whose answer nobody waits for any more must not be asked again.
-            let mut process = match kept.take() {
-                Some(process) => process,
-                None => Process::start(config)?,
-            };
-            let answer = process.exchange(question).await?;
-            *kept = Some(process);
-            Ok::<_, KerberosError>(answer)
-        };
-        let Frame { kind, data, .. } =
-            tokio::time::timeout(KERBEROS_WAIT_MAX, asking).await.map_err(|_| KerberosError::Silent)??;
+    fn process(&self, config: &KerberosConfig) -> std::io::Result<Arc<Process>> {
+        let mut kept = self.kept();
+        if let Some(process) = kept.as_ref().filter(|process| process.is_alive()) {
+            return Ok(process.clone());
+        }
+        let process = Arc::new(Process::start(config)?);
+        *kept = Some(process.clone());
+        Ok(process)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Arc<Process>>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One authentication of one connection.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    process: Arc<Process>,
+    number: u64,
+}
+
+impl Conversation {
+    /// Goes on with what the broker has answered.
+    pub(super) async fn answer(&self, token: &[u8]) -> Result<Said, KerberosError> {
+        self.ask(Kind::Answer, token.to_vec()).await
+    }
+
+    async fn ask(&self, kind: Kind, data: Vec<u8>) -> Result<Said, KerberosError> {
+        let question = Frame { kind, number: self.number, data };
+        let asking = tokio::time::timeout(KERBEROS_WAIT_MAX, self.process.exchange(&question));
+        let Frame { kind, data, .. } = asking.await.map_err(|_| KerberosError::Silent)??;
         match kind {
             Kind::Token | Kind::Last => Ok(Said { token: data, is_last: kind == Kind::Last }),
             Kind::Begin | Kind::Answer | Kind::Fault => {
@@ -118,12 +134,15 @@ impl Helper {
     }
 }
 
-/// A running helper. Dropped, it is killed.
+/// A helper that was started. Dropped, it is killed.
 #[derive(Debug)]
-struct Process {
+struct Process(AsyncMutex<Option<Running>>);
+
+#[derive(Debug)]
+struct Running {
     questions: ChildStdin,
     answers: ChildStdout,
-    _child: Child,
+    child: Child,
 }
 
 impl Process {
@@ -135,7 +154,7 @@ impl Process {
         }
         if let Some(keytab) = &config.keytab {
             // From these two the library fetches tickets, and fetches others when they end. Source: MIT Kerberos, "client keytab".
-            let mut name = std::ffi::OsString::from("FILE:");
+            let mut name = OsString::from("FILE:");
             name.push(keytab);
             command.env("KRB5_CLIENT_KTNAME", name).env("KRB5CCNAME", "MEMORY:sharebridge");
         }
@@ -144,16 +163,27 @@ impl Process {
         let mut child = command.spawn()?;
         let questions = child.stdin.take().expect("its standard input is a pipe");
         let answers = child.stdout.take().expect("its standard output is a pipe");
-        Ok(Self { questions, answers, _child: child })
+        Ok(Self(AsyncMutex::new(Some(Running { questions, answers, child }))))
     }
 
-    async fn exchange(&mut self, question: Frame) -> std::io::Result<Frame> {
-        self.questions.write_all(&question.bytes()).await?;
+    /// One that is busy counts as alive: whoever waits for it will find out.
+    fn is_alive(&self) -> bool {
+        self.0.try_lock().map_or(true, |mut running| {
+            running.as_mut().is_some_and(|running| matches!(running.child.try_wait(), Ok(None)))
+        })
+    }
+
+    async fn exchange(&self, question: &Frame) -> std::io::Result<Frame> {
+        let mut kept = self.0.lock().await;
+        // Taken out: one whose answer nobody waits for any more must not be asked again, and ends.
+        let mut running = kept.take().ok_or(ErrorKind::BrokenPipe)?;
+        running.questions.write_all(&question.bytes()).await?;
         let mut head = [0; HEAD_BYTES];
-        self.answers.read_exact(&mut head).await?;
+        running.answers.read_exact(&mut head).await?;
         let (kind, number, length) = frame::head(head)?;
         let mut data = vec![0; length];
-        self.answers.read_exact(&mut data).await?;
+        running.answers.read_exact(&mut data).await?;
+        *kept = Some(running);
         Ok(Frame { kind, number, data })
     }
 }
