@@ -1,31 +1,10 @@
 //! The table of keys: the only place that says what may stand in the file.
 
+#[cfg(test)]
+mod tests;
+
+use super::scope::Scope;
 use super::value::Kind;
-
-/// Tables that a key may stand in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// `[bridge]`
-    Bridge,
-    /// `[clusters.<name>]`
-    Cluster,
-    /// `[flows.<name>]` and `[defaults]`
-    Flow,
-    /// `[flows.<name>]` only
-    FlowOnly,
-}
-
-impl Scope {
-    /// The tables as people write them.
-    pub(super) fn tables(self) -> &'static str {
-        match self {
-            Scope::Bridge => "[bridge]",
-            Scope::Cluster => "[clusters.<name>]",
-            Scope::Flow => "[flows.<name>] or [defaults]",
-            Scope::FlowOnly => "[flows.<name>]",
-        }
-    }
-}
 
 /// One key of the file.
 #[derive(Debug)]
@@ -40,22 +19,6 @@ pub(super) struct Key {
     pub(super) default: Option<&'static str>,
     /// What it does, in a phrase.
     pub(super) doc: &'static str,
-}
-
-/// Keys of Kafka's clients that are needed there and not here, with the reason. Source: Kafka's `SaslConfigs`.
-const NEEDLESS: [(&str, &str); 4] = [
-    (
-        "sasl.kerberos.kinit.cmd",
-        "no kinit is run: tickets come from sasl.kerberos.keytab or from the default credential cache",
-    ),
-    ("sasl.kerberos.ticket.renew.window.factor", "tickets are fetched when a connection needs them"),
-    ("sasl.kerberos.ticket.renew.jitter", "tickets are fetched when a connection needs them"),
-    ("sasl.kerberos.min.time.before.relogin", "tickets are fetched when a connection needs them"),
-];
-
-/// Why there is no key of this name here, where Kafka's clients have one.
-pub(super) fn needless(name: &str) -> Option<&'static str> {
-    NEEDLESS.iter().find(|(needless, _)| *needless == name).map(|(_, why)| *why)
 }
 
 /// Finds a key by its dotted name.
@@ -580,42 +543,3 @@ pub(super) const KEYS: [Key; 71] = [
         doc: "Whether each record gets a header with the id of the source cluster, and none goes where it has been",
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_key_is_the_beginning_of_another() {
-        for short in &KEYS {
-            for long in &KEYS {
-                assert!(!long.name.starts_with(&format!("{}.", short.name)));
-            }
-        }
-    }
-
-    #[test]
-    fn names_are_unique() {
-        for (index, key) in KEYS.iter().enumerate() {
-            assert!(KEYS[..index].iter().all(|other| other.name != key.name));
-        }
-    }
-
-    #[test]
-    fn numbers_end_in_their_unit() {
-        for key in &KEYS {
-            if let Kind::Integer { unit: unit @ ("ms" | "bytes"), .. } = key.kind {
-                assert!(key.name.ends_with(&format!(".{unit}")), "{}", key.name);
-            }
-        }
-    }
-
-    #[test]
-    fn defaults_are_good_values() {
-        for key in &KEYS {
-            if let Some(default) = key.default {
-                assert!(key.kind.check_default(default).is_ok(), "{}", key.name);
-            }
-        }
-    }
-}

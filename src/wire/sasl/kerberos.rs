@@ -150,7 +150,8 @@ impl Process {
         let mut command = Command::new(OURSELVES);
         command.arg0("sharebridge").arg(HELPER_VERB);
         if let Some(principal) = &config.principal {
-            command.arg("--principal").arg(principal);
+            // In one word: a principal may begin with a hyphen.
+            command.arg(format!("--principal={principal}"));
         }
         if let Some(keytab) = &config.keytab {
             // From these two the library fetches tickets, and fetches others when they end. Source: MIT Kerberos, "client keytab".
