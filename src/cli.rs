@@ -4,6 +4,8 @@ mod check;
 mod dead_letters;
 mod file;
 mod init;
+#[cfg(feature = "kerberos")]
+mod kerberos;
 mod plan;
 mod run;
 mod status;
@@ -20,6 +22,8 @@ pub use check::Check;
 pub use dead_letters::DeadLettersArgs;
 pub use file::ConfigFile;
 pub use init::Init;
+#[cfg(feature = "kerberos")]
+pub use kerberos::KerberosHelper;
 pub use plan::PlanArgs;
 pub use run::Run;
 pub use status::Status;
@@ -29,6 +33,8 @@ pub use verify::Verify;
 
 use crate::config::ConfigErrors;
 use crate::error::Exit;
+#[cfg(feature = "kerberos")]
+use crate::wire::sasl::kerberos::HELPER_VERB;
 
 /// Copies topics between Kafka clusters through share groups and transactions.
 #[derive(Debug, Parser)]
@@ -60,6 +66,10 @@ pub enum Verb {
     Status(Status),
     /// Compare topics on two clusters, those of flows or any two, record by record
     Verify(Verify),
+    /// Speak Kerberos for another process of this program
+    #[cfg(feature = "kerberos")]
+    #[command(hide = true, name = HELPER_VERB)]
+    KerberosHelper(KerberosHelper),
 }
 
 impl Cli {
@@ -75,6 +85,8 @@ impl Cli {
             Verb::DeadLetters(letters) => letters.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),
+            #[cfg(feature = "kerberos")]
+            Verb::KerberosHelper(helper) => helper.run(),
         }
     }
 }

@@ -8,10 +8,12 @@ mod key;
 pub mod librdkafka;
 mod loops;
 mod nearest;
+mod needless;
 mod offset_reset;
 #[cfg(test)]
 mod reference;
 mod relation;
+mod scope;
 pub mod secret;
 mod section;
 pub mod security;

@@ -167,10 +167,14 @@ pub(super) enum Problem {
     )]
     Jks { file: String },
     #[error(
-        "GSSAPI (Kerberos) is not possible yet, \
-         name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL"
+        "this sharebridge was built without Kerberos, build it with the feature kerberos (cargo build --release --features kerberos), \
+         or name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
     )]
-    Kerberos,
+    WithoutKerberos,
+    #[error("is given, but sasl.mechanism is {mechanism}, set that to GSSAPI or remove this key")]
+    NeedsKerberos { mechanism: String },
+    #[error("{why}, remove it")]
+    Needless { why: &'static str },
 
     #[error(
         "has ${{{group}}}, which {} of topics.regex does not capture, give the pattern such a group or this flow another name pattern",

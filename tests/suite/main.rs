@@ -16,6 +16,7 @@ mod forgotten;
 mod guarded;
 mod hold;
 mod keeper;
+mod kerberos;
 mod librdkafka;
 mod lock;
 mod many;
