@@ -34,6 +34,13 @@ pub struct CarveLabels {
     pub reason: String,
 }
 
+/// Label of a metric about records that could not be delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefuseLabels {
+    /// What was done with them: stop, skip or dead_letter.
+    pub outcome: &'static str,
+}
+
 /// Label of a metric about what was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LossLabels {
@@ -141,6 +148,7 @@ metrics_of! { FlowMetrics, "flow", "flow";
     lost: Counter, "acknowledge_lost", "Offsets written whose acknowledgement was not stored: they are delivered again";
     bytes_sent: Counter, "sink_byte_send", "Bytes of record batches committed on the target";
     carved: Family<CarveLabels, Counter>, "batch_carve", "Record batches that could not be forwarded as they were, and were taken apart";
+    refused: Family<RefuseLabels, Counter>, "sink_record_error", "Records that could not be delivered, by what was done with them";
     replication_latency: Seconds, "replication_latency_seconds", "Time from the timestamp of a parcel's first record batch to its commit on the target";
     pipeline_latency: Seconds, "pipeline_latency_seconds", "Time from the fetch of a parcel to its commit on the target";
     transactions: Family<OutcomeLabels, Counter>, "transaction", "Transactions of this process that have ended";

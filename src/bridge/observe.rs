@@ -18,7 +18,7 @@ use crate::lane::recopy::{Progress, Recopy, RecopyError};
 use crate::lane::{Wish, told};
 use crate::limits::PROGRESS_EVERY;
 use crate::metrics::LaneMetrics;
-use crate::sink::kafka::KafkaSink;
+use crate::sink::Sink;
 use crate::source::TopicPartition;
 use crate::source::catalog::Watched;
 use crate::source::group::{Group, Standing};
@@ -41,7 +41,7 @@ pub struct Observer {
     /// The consumer group, with the compacted topics that are read through it.
     ordered: (Group, Watched),
     lookout: Lookout,
-    recopy: Recopy<KafkaSink>,
+    recopy: Recopy,
     /// Member ids of our lanes.
     pub members: Vec<String>,
     lags: Lags,
@@ -55,7 +55,7 @@ impl Observer {
     /// An observer of the share group of a flow, with a sink of its own for what the group does not deliver.
     pub fn new(
         (flow, catalog, ordered): (&Flow, Watched, Watched),
-        sink: KafkaSink,
+        sink: Box<dyn Sink>,
         frontiers: Frontiers,
         (health, metrics): (Health, LaneMetrics),
     ) -> Self {

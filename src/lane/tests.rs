@@ -11,6 +11,7 @@ use crate::sink::Fate;
 use crate::source::Parcel;
 use crate::wire::Code;
 
+mod fault;
 mod random;
 mod stage;
 
@@ -120,14 +121,14 @@ fn refused() -> Vec<stage::Event> {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_one_partition_holds_only_this_one_until_its_trial() {
-    let stage = both(&[Answer::Refuse(1, Code::MessageTooLarge)]).play();
+    let stage = both(&[Answer::Refuse(1, Code::TopicAuthorizationFailed)]).play();
     stage.pass(HOLD_RETRY - SECOND).await;
     assert_eq!((stage.journal(), stage.troubles()), (refused(), vec!["t-1".to_owned()]));
     assert_eq!(stage.metrics.held.get(), 5);
     stage.pass(2 * SECOND).await;
     assert!(stage.troubles().is_empty());
     assert_eq!((stage.metrics.held.get(), stage.metrics.held_bytes.get()), (0, 0));
-    let trial = [Wrote(vec![BOTH[1]]), Committed, Resumed(1), Settled(vec![BOTH[1]]), Polled, Closed];
+    let trial = [Wrote(vec![BOTH[1]]), Committed, Settled(vec![BOTH[1]]), Resumed(1), Polled, Closed];
     assert_eq!(stage.drained().await, [&refused()[..], &trial].concat());
 }
 
@@ -140,7 +141,7 @@ async fn what_should_heal_by_itself_is_tried_within_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_fails_takes_no_other_partition_along() {
-    let refuse = |partition| Answer::Refuse(partition, Code::InvalidRecord);
+    let refuse = |partition| Answer::Refuse(partition, Code::TopicAuthorizationFailed);
     let mut script = both(&[refuse(1), refuse(2), Answer::Fine, refuse(1)]);
     script.shipments[0].push(parcel(2, 0, &[5]));
     let stage = script.play();
@@ -196,7 +197,7 @@ async fn a_load_of_gaps_only_is_settled_without_a_transaction() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_while_it_is_held_is_forgotten_and_its_partition_resumed() {
-    let script = both(&[Answer::Refuse(1, Code::MessageTooLarge)]);
+    let script = both(&[Answer::Refuse(1, Code::TopicAuthorizationFailed)]);
     let hold = script.shipments[0][1].hold.clone();
     let stage = script.play();
     stage.pass(SECOND).await;
@@ -208,7 +209,8 @@ async fn what_is_lost_while_it_is_held_is_forgotten_and_its_partition_resumed() 
 
 #[tokio::test(start_paused = true)]
 async fn with_memory_full_of_held_records_nothing_more_is_acquired() {
-    let large = Script::of(vec![vec![parcel(0, 0, &[100])]; 2], vec![Answer::Refuse(0, Code::MessageTooLarge)]);
+    let large =
+        Script::of(vec![vec![parcel(0, 0, &[100])]; 2], vec![Answer::Refuse(0, Code::TopicAuthorizationFailed)]);
     let stage = Script { bytes_max: FETCH_BYTES_MIN + 1_000, ..large }.play();
     stage.pass(HOLD_RETRY - SECOND).await;
     let piece = vec![(0, 0, 99)];
@@ -216,7 +218,7 @@ async fn with_memory_full_of_held_records_nothing_more_is_acquired() {
     assert_eq!(stage.troubles(), ["memory", "t-0"]);
     stage.pass(2 * SECOND).await;
     assert!(stage.troubles().is_empty());
-    let trial = [Wrote(piece.clone()), Committed, Resumed(0), Settled(piece), Polled];
+    let trial = [Wrote(piece.clone()), Committed, Settled(piece), Resumed(0), Polled];
     assert_eq!(stage.journal()[6..11], trial);
 }
 
@@ -256,7 +258,7 @@ async fn asked_to_drain_at_whatever_step_all_that_was_polled_is_settled_and_noth
 
 #[tokio::test(start_paused = true)]
 async fn draining_waits_for_what_should_heal_and_not_for_what_should_not() {
-    for (code, released) in [(Code::NotLeaderOrFollower, 0), (Code::MessageTooLarge, 5)] {
+    for (code, released) in [(Code::NotLeaderOrFollower, 0), (Code::TopicAuthorizationFailed, 5)] {
         let mut stage = both(&[Answer::Down(SECOND), Answer::Refuse(1, code)]).play();
         stage.pass(SECOND / 2).await;
         stage.tell(Wish::Drain);

@@ -283,6 +283,10 @@ impl Source for ConsumerSource {
         self.ours.table().resume(at);
     }
 
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
     async fn close(self) -> u64 {
         let unfinished = self.ours.table().unfinished();
         for fetcher in self.fetchers.values() {

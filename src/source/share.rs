@@ -18,6 +18,7 @@ use crate::settle::acknowledgements;
 use crate::source::catalog::Watched;
 use crate::source::leadership::Leadership;
 use crate::source::{Key, Settlement, Shipment, Source, TopicPartition};
+use crate::wire::share::AcknowledgeType;
 
 pub mod acquire;
 pub mod frontier;
@@ -217,10 +218,11 @@ impl Source for ShareSource {
 
     async fn settle(&mut self, settlements: Vec<Settlement>) {
         let mut orders: BTreeMap<i32, (Vec<_>, Vec<_>)> = BTreeMap::new();
-        for Settlement { parcel, held, written } in settlements {
+        for Settlement { parcel, held, written, is_rejected } in settlements {
             self.frontiers.finish((parcel.topic_id, parcel.at.partition), &held, &parcel.records);
+            let kind = if is_rejected { AcknowledgeType::Reject } else { AcknowledgeType::Accept };
             let (partitions, finished) = orders.entry(parcel.leader).or_default();
-            partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, &written)));
+            partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, (&written, kind))));
             finished.push(parcel);
         }
         let mut answers = vec![];
@@ -240,6 +242,10 @@ impl Source for ShareSource {
 
     fn resume(&mut self, at: &TopicPartition) {
         self.changed |= self.paused.remove(at);
+    }
+
+    fn keeps_order(&self) -> bool {
+        false
     }
 
     async fn close(mut self) -> u64 {

@@ -148,6 +148,10 @@ impl Source for LibrdkafkaSource {
         self.tell(Command::Resume(at.clone()));
     }
 
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
     async fn close(self) -> u64 {
         let (done, answer) = oneshot::channel();
         self.tell(Command::Close(done));

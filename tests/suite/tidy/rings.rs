@@ -3,7 +3,7 @@
 use super::{File, check, files};
 
 /// The modules of the library from the inside out, each with those that it may name, which stand above it.
-const RINGS: [(&str, &[&str]); 18] = [
+const RINGS: [(&str, &[&str]); 19] = [
     ("limits", &[]),
     ("error", &[]),
     ("health", &[]),
@@ -16,8 +16,25 @@ const RINGS: [(&str, &[&str]); 18] = [
     ("settle", &["batch", "wire"]),
     ("source", &["limits", "error", "health", "metrics", "config", "batch", "wire", "flow", "settle"]),
     ("sink", &["limits", "metrics", "config", "batch", "route", "wire", "flow", "source"]),
-    ("lane", &["limits", "health", "metrics", "config", "batch", "wire", "source", "sink"]),
-    ("bridge", &["limits", "health", "metrics", "batch", "config", "route", "wire", "flow", "source", "sink", "lane"]),
+    ("dead_letter", &["limits", "batch", "source"]),
+    ("lane", &["limits", "health", "metrics", "config", "batch", "wire", "source", "sink", "dead_letter"]),
+    (
+        "bridge",
+        &[
+            "limits",
+            "health",
+            "metrics",
+            "batch",
+            "config",
+            "route",
+            "wire",
+            "flow",
+            "source",
+            "sink",
+            "dead_letter",
+            "lane",
+        ],
+    ),
     ("telemetry", &["error", "config", "bridge"]),
     ("status", &["health", "metrics", "config", "bridge"]),
     ("verify", &["limits"]),
@@ -34,6 +51,7 @@ const RINGS: [(&str, &[&str]); 18] = [
             "wire",
             "flow",
             "source",
+            "dead_letter",
             "bridge",
             "telemetry",
             "status",

@@ -9,7 +9,7 @@ use crate::limits::{ACKNOWLEDGE_PATIENCE_DIVISOR, RENEW_AT_DIVISOR};
 use crate::source::Key;
 use crate::source::share::session::{chunks, halves, merge, request};
 use crate::wire::backoff::Backoff;
-use crate::wire::share::{Acknowledgement, SharePartitionRequest};
+use crate::wire::share::{AcknowledgeType, Acknowledgement, SharePartitionRequest};
 use crate::wire::{Code, WireError};
 
 /// What the broker has refused, with its reason.
@@ -25,7 +25,8 @@ impl Reader {
             match self.acknowledge_with_tries(chunk).await {
                 Ok(refused) => {
                     for (key, ack, _) in refused {
-                        done.entry(key).and_modify(|offsets| *offsets = offsets.saturating_sub(ack.range.count()));
+                        let done = done.entry((key, ack.kind == AcknowledgeType::Reject));
+                        done.and_modify(|offsets| *offsets = offsets.saturating_sub(ack.range.count()));
                     }
                 }
                 Err(error) => {
@@ -34,7 +35,9 @@ impl Reader {
                 }
             }
             self.metrics.lost.inc_by(total - done.values().sum::<u64>());
-            done.into_iter().for_each(|(key, offsets)| self.record(key, offsets, |topic| &topic.acknowledged));
+            for ((key, is_rejected), offsets) in done {
+                self.record(key, offsets, |topic| if is_rejected { &topic.rejected } else { &topic.acknowledged });
+            }
         }
     }
 
@@ -96,7 +99,7 @@ impl Reader {
     pub(super) async fn close(&mut self) -> u64 {
         let releases = self.session.releases();
         let released = count(&releases);
-        counts(&releases).into_iter().for_each(|(key, offsets)| self.record(key, offsets, |topic| &topic.released));
+        counts(&releases).into_iter().for_each(|((key, _), offsets)| self.record(key, offsets, |topic| &topic.released));
         for chunk in chunks(releases) {
             // Without an answer the broker still sees the connection end, or the locks.
             if let Err(error) = self.acknowledge(chunk).await {
@@ -200,12 +203,14 @@ fn count(partitions: &[SharePartitionRequest]) -> u64 {
     counts(partitions).into_values().sum()
 }
 
-/// Offsets by topic partition.
-fn counts(partitions: &[SharePartitionRequest]) -> BTreeMap<Key, u64> {
+/// Offsets by topic partition, those that are rejected apart.
+fn counts(partitions: &[SharePartitionRequest]) -> BTreeMap<(Key, bool), u64> {
     let mut counts = BTreeMap::new();
     for partition in partitions {
-        let offsets: u64 = partition.acknowledgements.iter().map(|ack| ack.range.count()).sum();
-        *counts.entry((partition.topic, partition.partition)).or_default() += offsets;
+        for ack in &partition.acknowledgements {
+            let key = (partition.topic, partition.partition);
+            *counts.entry((key, ack.kind == AcknowledgeType::Reject)).or_default() += ack.range.count();
+        }
     }
     counts
 }
