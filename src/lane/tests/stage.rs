@@ -182,7 +182,8 @@ impl Script {
         };
         let tolerance = Tolerance { policy, delivery_count_max: DELIVERY_COUNT_MAX };
         let ends = (source, Box::new(sink) as Box<dyn Sink>, tolerance);
-        let lane = Lane::new(ends, (self.bytes_max, brake), watched, (health.clone(), metrics.lane(0, Protocol::Share)));
+        let lane =
+            Lane::new(ends, (self.bytes_max, brake), watched, (health.clone(), metrics.lane(0, Protocol::Share)));
         Stage { journal, wish, health, registry, metrics, lane: tokio::spawn(lane.run()) }
     }
 }

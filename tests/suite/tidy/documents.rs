@@ -44,6 +44,35 @@ fn links_lead_somewhere() {
     check(dead.collect());
 }
 
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn each_row_of_the_kip_names_tests_that_exist() {
+    let sources = files().into_iter().filter(|file| file.path.ends_with(".rs"));
+    let tests: BTreeSet<String> = sources
+        .flat_map(|file| {
+            let names = file.text.lines().filter_map(|line| line.trim_start().split_once("fn ")?.1.split_once('('));
+            names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    let text = File::read("docs/KIP-1302.md").text;
+    let rows = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("| ") && !line.ends_with(" shown by |"));
+    let mut wrong = vec![];
+    for (number, row) in rows {
+        let last = row.trim_end_matches(" |").rsplit_once("| ").map_or("", |(_, last)| last);
+        let named: Vec<&str> = quoted(last).collect();
+        let missing = named.iter().filter(|name| !tests.contains(**name));
+        wrong.extend(missing.map(|name| format!("docs/KIP-1302.md:{number}: no test {name}")));
+        if named.is_empty() {
+            wrong.push(format!("docs/KIP-1302.md:{number}: no test is named"));
+        }
+    }
+    check(wrong);
+}
+
 #[test]
 fn the_exit_codes_are_documented() {
     let code = |line: &str| line.trim().strip_suffix(',')?.split_once(" = ")?.1.parse::<u8>().ok();

@@ -99,7 +99,9 @@ impl Reader {
     pub(super) async fn close(&mut self) -> u64 {
         let releases = self.session.releases();
         let released = count(&releases);
-        counts(&releases).into_iter().for_each(|((key, _), offsets)| self.record(key, offsets, |topic| &topic.released));
+        counts(&releases)
+            .into_iter()
+            .for_each(|((key, _), offsets)| self.record(key, offsets, |topic| &topic.released));
         for chunk in chunks(releases) {
             // Without an answer the broker still sees the connection end, or the locks.
             if let Err(error) = self.acknowledge(chunk).await {
