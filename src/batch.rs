@@ -16,6 +16,7 @@ mod recipe;
 mod records;
 #[cfg(test)]
 pub(crate) mod sample;
+mod unpack;
 
 use bytes::{Buf, Bytes};
 
@@ -27,6 +28,8 @@ pub use error::BatchError;
 pub use forward::{Forwarded, Reason, Stamp, forward, forwardable_to};
 pub use offsets::{OffsetRange, append, within, without};
 pub use recipe::{HOP_HEADER, Hop, Placement, Recipe};
+pub use records::Header;
+pub use unpack::{Record, Unpacked};
 
 /// Where the timestamps of a batch come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,13 +9,16 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::batch::Hop;
-use crate::config::{BridgeConfig, Config, Protocol};
+use crate::config::{BridgeConfig, Config, ErrorsConfig, Protocol};
+use crate::dead_letter::Sender;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::lane::brake::Brake;
+use crate::lane::tolerance::{DeadLetters, Policy, Tolerance};
 use crate::lane::{Lane, Wish, told};
 use crate::limits::FAREWELL_MAX;
-use crate::metrics::{self, FlowMetrics};
+use crate::metrics::{self, FlowMetrics, LaneMetrics};
+use crate::sink::Sink;
 use crate::sink::kafka::identity::transactional_id;
 use crate::sink::kafka::{KafkaSink, keeper};
 use crate::source::Source;
@@ -30,6 +33,7 @@ use crate::source::start::StartError;
 
 pub mod check;
 pub mod compaction;
+pub mod dead_letters;
 pub mod discovery;
 pub mod identity;
 pub mod observe;
@@ -217,14 +221,15 @@ impl Crew {
         let (parking, frontiers) = (Parking::default(), Frontiers::default());
         // Its producer follows those of the lanes.
         let sink = self.sink(self.flow.lanes);
-        let watched = (self.health.clone(), self.metrics.clone());
+        let watched = (self.health.clone(), self.metrics.lane(self.flow.lanes, Protocol::Share));
         let mut observer = Observer::new((&self.flow, catalog.clone(), ordered), sink, frontiers.clone(), watched);
         for number in 0..self.flow.lanes {
             let health = self.lane_health(number);
             let shared = (parking.clone(), frontiers.clone(), catalog.clone());
-            let source = ShareSource::join(&self.flow, shared, (&health, &self.metrics));
+            let metrics = self.metrics.lane(number, Protocol::Share);
+            let source = ShareSource::join(&self.flow, shared, (&health, &metrics));
             observer.members.push(source.member().to_owned());
-            self.add(number, (source, self.lane_bytes()));
+            self.add((number, metrics), (source, self.lane_bytes()));
         }
         observer
     }
@@ -234,27 +239,45 @@ impl Crew {
         let health = self.lane_health(number);
         // The other half is for what it reads ahead.
         let bytes = self.lane_bytes() / 2;
-        let watched = (&health, &self.metrics);
+        let metrics = self.metrics.lane(number, Protocol::Consumer);
+        let watched = (&health, &metrics);
         if self.flow.is_read_by_librdkafka() {
             let source = LibrdkafkaSource::join(&self.flow, (number, bytes), catalog.clone(), watched)?;
-            self.add(number, (source, bytes));
+            self.add((number, metrics), (source, bytes));
         } else {
             let source = ConsumerSource::join(&self.flow, (number, bytes), catalog.clone(), watched);
-            self.add(number, (source, bytes));
+            self.add((number, metrics), (source, bytes));
         }
         Ok(())
     }
 
-    fn add(&mut self, number: u32, (source, bytes_max): (impl Source + 'static, usize)) {
-        let (health, metrics) = (self.lane_health(number), self.metrics.clone());
-        let ends = (source, self.sink(number));
+    fn add(&mut self, (number, metrics): (u32, LaneMetrics), (source, bytes_max): (impl Source + 'static, usize)) {
+        let health = self.lane_health(number);
+        let ends = (source, self.sink(number), self.tolerance(number));
         let lane = Lane::new(ends, (bytes_max, self.brake.clone()), self.wish.clone(), (health, metrics));
         self.lanes.spawn(lane.run());
     }
 
-    fn sink(&self, number: u32) -> KafkaSink {
+    fn sink(&self, number: u32) -> Box<dyn Sink> {
         let id = transactional_id(&self.flow.name, self.incarnation, number);
-        KafkaSink::new(&self.flow, id, self.hop.clone())
+        Box::new(KafkaSink::new(&self.flow, id, self.hop.clone()))
+    }
+
+    /// What a lane does with records that it cannot deliver. Its dead letters have a producer of their own: the numbers of these begin
+    /// behind those of the lanes, of the observer, and of the lane for compacted topics.
+    fn tolerance(&self, lane: u32) -> Tolerance {
+        let policy = match &self.flow.errors {
+            ErrorsConfig::Stop => Policy::Stop,
+            ErrorsConfig::Skip => Policy::Skip,
+            ErrorsConfig::DeadLetter(config) => {
+                let id = transactional_id(&self.flow.name, self.incarnation, self.flow.lanes + 2 + lane);
+                let sink = KafkaSink::new(&self.flow.for_dead_letters(config), id, None);
+                let (flow, cluster) = (self.flow.name.clone(), self.flow.source.name.clone());
+                Policy::DeadLetter(DeadLetters::new(Box::new(sink), Sender { flow, lane, cluster }))
+            }
+        };
+        let delivery_count_max = i16::try_from(self.flow.group.delivery_count_max).unwrap_or(i16::MAX);
+        Tolerance { policy, delivery_count_max }
     }
 
     fn lane_health(&self, number: u32) -> Health {
@@ -296,6 +319,7 @@ async fn prepare(
 ) -> Result<Option<Hop>, Refusal> {
     let hop = check::admit(flow, identities, health).await?;
     prepare::prepare(flow, discovery, health).await?;
+    dead_letters::prepare(flow, health).await;
     discovery.begin().await;
     Ok(flow.hop_header.then_some(hop))
 }

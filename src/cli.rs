@@ -1,8 +1,11 @@
 //! The command line: what may be typed, and one small file a verb.
 
 mod check;
+mod dead_letters;
 mod file;
 mod init;
+#[cfg(feature = "kerberos")]
+mod kerberos;
 mod plan;
 mod run;
 mod status;
@@ -16,8 +19,11 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 pub use check::Check;
+pub use dead_letters::DeadLettersArgs;
 pub use file::ConfigFile;
 pub use init::Init;
+#[cfg(feature = "kerberos")]
+pub use kerberos::KerberosHelper;
 pub use plan::PlanArgs;
 pub use run::Run;
 pub use status::Status;
@@ -27,6 +33,8 @@ pub use verify::Verify;
 
 use crate::config::ConfigErrors;
 use crate::error::Exit;
+#[cfg(feature = "kerberos")]
+use crate::wire::sasl::kerberos::HELPER_VERB;
 
 /// Copies topics between Kafka clusters through share groups and transactions.
 #[derive(Debug, Parser)]
@@ -52,10 +60,16 @@ pub enum Verb {
     Run(Run),
     /// Move a flow's position between its share group and its consumer group, with all workers stopped
     Switch(SwitchArgs),
+    /// List, show or replay what a flow could not deliver
+    DeadLetters(DeadLettersArgs),
     /// Show what a running process does
     Status(Status),
     /// Compare topics on two clusters, those of flows or any two, record by record
     Verify(Verify),
+    /// Speak Kerberos for another process of this program
+    #[cfg(feature = "kerberos")]
+    #[command(hide = true, name = HELPER_VERB)]
+    KerberosHelper(KerberosHelper),
 }
 
 impl Cli {
@@ -68,8 +82,11 @@ impl Cli {
             Verb::Plan(plan) => plan.run(),
             Verb::Run(run) => run.run(),
             Verb::Switch(switch) => switch.run(),
+            Verb::DeadLetters(letters) => letters.run(),
             Verb::Status(status) => status.run(),
             Verb::Verify(verify) => verify.run(),
+            #[cfg(feature = "kerberos")]
+            Verb::KerberosHelper(helper) => helper.run(),
         }
     }
 }
@@ -96,6 +113,7 @@ fn fail(error: impl Display) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use super::dead_letters::Action;
     use super::switch::Side;
     use super::*;
     use clap::CommandFactory;
@@ -133,6 +151,10 @@ mod tests {
             parse("sharebridge switch orders --to share --topic a --topic b --dry-run"),
             Ok(Verb::Switch(SwitchArgs { flow, to: Side::Share, topics, dry_run: true, json: false, .. }))
                 if flow == "orders" && topics == ["a", "b"]
+        ));
+        assert!(matches!(
+            parse("sharebridge dead-letters replay orders --letter 0:7 --dry-run"),
+            Ok(Verb::DeadLetters(DeadLettersArgs { action: Action::Replay { letters, dry_run: true, .. } })) if letters == [(0, 7)]
         ));
         assert!(parse("sharebridge switch orders").is_err());
         assert!(matches!(parse("sharebridge verify"), Ok(Verb::Verify(Verify { source: None, .. }))));

@@ -8,10 +8,12 @@ mod key;
 pub mod librdkafka;
 mod loops;
 mod nearest;
+mod needless;
 mod offset_reset;
 #[cfg(test)]
 mod reference;
 mod relation;
+mod scope;
 pub mod secret;
 mod section;
 pub mod security;
@@ -129,6 +131,8 @@ pub struct FlowConfig {
     pub memory_bytes: u64,
     /// Longest time for one transaction on the sink: `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
+    /// What becomes of records that cannot be delivered.
+    pub errors: ErrorsConfig,
     /// What the lanes of this flow may copy in a second, together.
     pub limits: RateLimits,
     /// How topics are called on the sink: `sink.topic.name`.
@@ -178,6 +182,28 @@ pub struct GroupConfig {
     pub offset_reset: String,
     /// Where a new group is put before its first member joins: `start.position`. Unless it is `Auto`, the reset policy is `earliest`.
     pub start: StartPosition,
+}
+
+/// What becomes of records that cannot be delivered (KIP-298): `errors.tolerance`, and the keys of `errors.deadletterqueue`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorsConfig {
+    /// They are held, and their topic partition with them.
+    Stop,
+    /// They are passed over.
+    Skip,
+    /// They are passed over once a dead letter is written.
+    DeadLetter(DeadLetterConfig),
+}
+
+/// Where dead letters go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterConfig {
+    /// The topic: `errors.deadletterqueue.topic.name`.
+    pub topic: String,
+    /// Its replicas where it is created; `None` leaves them to the brokers: `errors.deadletterqueue.topic.replication.factor`.
+    pub replication: Option<i16>,
+    /// Whether it stands on the source, and not on the sink: `errors.deadletterqueue.cluster`.
+    pub is_on_source: bool,
 }
 
 /// How a flow reads a topic.
@@ -259,6 +285,12 @@ impl Config {
 }
 
 impl FlowConfig {
+    /// The same flow as it writes dead letters: each into this topic, as it is.
+    pub fn for_dead_letters(&self, topic: &str) -> Self {
+        let topic_name = NamePattern::constant(topic);
+        Self { topic_name, mapping: Mapping::Modulo, codec: None, hop_header: false, ..self.clone() }
+    }
+
     /// Whether librdkafka reads for the consumer group, and not our own client.
     pub fn is_read_by_librdkafka(&self) -> bool {
         self.consumer.engine == Engine::Librdkafka

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-use crate::config::{ClusterConfig, Config, ConfigErrors, FlowConfig};
+use crate::config::{ClusterConfig, Config, ConfigErrors, DeadLetterConfig, FlowConfig};
 use crate::metrics::ClusterMetrics;
 use crate::wire::Cluster;
 
@@ -35,6 +35,13 @@ impl Flow {
             Self { config: Arc::new(config), source, sink }
         };
         configs.into_iter().map(flow).collect()
+    }
+
+    /// The same flow as it writes its dead letters.
+    pub fn for_dead_letters(&self, letters: &DeadLetterConfig) -> Self {
+        let sink = if letters.is_on_source { &self.source } else { &self.sink };
+        let config = Arc::new(self.config.for_dead_letters(&letters.topic));
+        Self { config, source: self.source.clone(), sink: sink.clone() }
     }
 }
 

@@ -13,6 +13,7 @@
 
 pub mod batch;
 pub mod bridge;
+pub mod dead_letter;
 pub mod flow;
 pub mod lane;
 pub mod route;

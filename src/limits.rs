@@ -146,6 +146,15 @@ pub const FRAGILE_DELIVERIES_DIVISOR: u32 = 2;
 /// Records in a transaction of records that are close to their delivery limit.
 pub const FRAGILE_RECORDS_MAX: u64 = 100;
 
+/// Topics of a flow that lanes count apart: some 30 samples for each lane and topic. Those behind them are counted together.
+pub const TOPIC_LABELS_MAX: usize = 500;
+
+/// `max.message.bytes` of a topic for dead letters that we create: a little less than the largest request that a broker takes by default.
+pub const DEAD_LETTER_BYTES_MAX: usize = 95 << 20;
+
+/// Dead letters that one `replay` holds and delivers; the next one goes on behind them.
+pub const REPLAYED_LETTERS_MAX: usize = 10_000;
+
 /// Pause between two looks for transactions that dead workers have left open.
 pub const KEEPER_EVERY: Duration = Duration::from_secs(1);
 
@@ -274,6 +283,15 @@ pub const TOKEN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A token is asked for again when this share of its time is left, or at the latest before it ends.
 pub const TOKEN_LEFT_DIVISOR: u32 = 5;
+
+/// Longest token that goes between a broker and the Kerberos library, bytes: a ticket with many groups in it stays below.
+pub const KERBEROS_TOKEN_BYTES_MAX: usize = 128 << 10;
+
+/// Longest wait for an answer of the Kerberos library, which may ask several KDCs for it. Like [`CONNECT_MAX`], which it belongs to.
+pub const KERBEROS_WAIT_MAX: Duration = CONNECT_MAX;
+
+/// Conversations that the Kerberos helper keeps open for a cluster. It hears nothing of those that were given up, and drops the oldest.
+pub const KERBEROS_CONVERSATION_COUNT_MAX: usize = 1024;
 
 /// A connection is authenticated again when this share of its session is left (KIP-368).
 pub const SESSION_LEFT_DIVISOR: u32 = 10;

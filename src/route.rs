@@ -161,6 +161,11 @@ impl NamePattern {
         Ok(Self { text: text.to_owned(), pieces })
     }
 
+    /// One name for whatever comes, which must be legal.
+    pub fn constant(topic: &str) -> Self {
+        Self { text: topic.to_owned(), pieces: vec![Piece::Text(topic.to_owned())] }
+    }
+
     /// Fills in what is the same for all topics of a flow.
     #[must_use]
     pub fn within(mut self, source: &str, flow: &str) -> Self {

@@ -3,12 +3,15 @@
 use crate::batch::OffsetRange;
 use crate::wire::share::{AcknowledgeType, Acknowledgement};
 
-/// Acknowledges every offset of `held` once: ACCEPT where a record was written, GAP where none stands.
+/// Acknowledges every offset of `held` once: `kind` where a record stands, GAP where none does.
 ///
 /// Both lists ascend and don't overlap; so does the result. A range of `held` is the unit in which the source acquired, so
 /// results never reach over its borders: the loss of one does not undo another.
 /// Source: KIP-932, ShareAcknowledgeRequest.json.
-pub fn acknowledgements(held: &[OffsetRange], written: &[OffsetRange]) -> Vec<Acknowledgement> {
+pub fn acknowledgements(
+    held: &[OffsetRange],
+    (written, kind): (&[OffsetRange], AcknowledgeType),
+) -> Vec<Acknowledgement> {
     let mut result = Vec::with_capacity(held.len());
     let mut written = written.iter().peekable();
     for range in held {
@@ -16,7 +19,7 @@ pub fn acknowledgements(held: &[OffsetRange], written: &[OffsetRange]) -> Vec<Ac
         while next <= range.last {
             while written.next_if(|w| w.last < next).is_some() {}
             let (last, kind) = match written.peek() {
-                Some(w) if w.first <= next => (w.last.min(range.last), AcknowledgeType::Accept),
+                Some(w) if w.first <= next => (w.last.min(range.last), kind),
                 Some(w) if w.first <= range.last => (w.first - 1, AcknowledgeType::Gap),
                 _ => (range.last, AcknowledgeType::Gap),
             };
@@ -38,7 +41,10 @@ mod tests {
 
     #[test]
     fn markers_and_holes_are_gaps() {
-        let acks = acknowledgements(&[range(10, 19), range(20, 20), range(30, 39)], &[range(10, 15), range(17, 32)]);
+        let acks = acknowledgements(
+            &[range(10, 19), range(20, 20), range(30, 39)],
+            (&[range(10, 15), range(17, 32)], AcknowledgeType::Accept),
+        );
         let shown: Vec<_> = acks.iter().map(|a| (a.range.first, a.range.last, a.kind)).collect();
         use AcknowledgeType::{Accept, Gap};
         assert_eq!(
@@ -62,7 +68,7 @@ mod tests {
         /// Every held offset ends in exactly one acknowledgement, of the right kind, and no other offset in any.
         #[test]
         fn each_held_offset_once(held in ascending(), written in ascending()) {
-            let acks = acknowledgements(&held, &written);
+            let acks = acknowledgements(&held, (&written, AcknowledgeType::Accept));
             let inside = |ranges: &[OffsetRange], offset| ranges.iter().any(|r| (r.first..=r.last).contains(&offset));
             for offset in 0..200 {
                 let kinds: Vec<_> = acks.iter().filter(|a| (a.range.first..=a.range.last).contains(&offset)).collect();

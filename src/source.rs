@@ -64,6 +64,9 @@ pub trait Source: Send {
     /// Ends a [`pause`](Self::pause).
     fn resume(&mut self, at: &TopicPartition);
 
+    /// Whether parcels of a topic partition must be finished in the order in which they came.
+    fn keeps_order(&self) -> bool;
+
     /// Leaves. Everything that is still held is released for others, at the cost of one delivery attempt; returns how many offsets.
     fn close(self) -> impl Future<Output = u64> + Send;
 }
@@ -92,8 +95,10 @@ pub struct Parcel {
     pub span: OffsetRange,
     /// Highest delivery count among the records.
     pub delivery_count: i16,
-    /// Whether the records are so close to the delivery limit that they should travel alone.
+    /// Whether they should travel alone: the records are close to the delivery limit, or one of them may be at fault.
     pub fragile: bool,
+    /// When the source had fetched it.
+    pub fetched_at: Instant,
 }
 
 impl Parcel {
@@ -105,6 +110,71 @@ impl Parcel {
     /// The offsets of the parcel that are ours now: ascending.
     pub fn held(&self) -> Vec<OffsetRange> {
         within(&self.hold.ranges(), self.span)
+    }
+
+    /// How many that are.
+    pub fn held_count(&self) -> u64 {
+        self.held().iter().map(OffsetRange::count).sum()
+    }
+
+    /// The greatest timestamp of the first record batch, in ms since 1970; `None` where it has none.
+    pub fn timestamp_ms(&self) -> Option<i64> {
+        let first = RecordBatch::split(self.records.clone()).next()?.ok()?;
+        Some(first.max_timestamp()).filter(|timestamp| *timestamp >= 0)
+    }
+
+    /// The part of the parcel between two offsets, with the same hold.
+    #[must_use]
+    pub fn part(&self, span: OffsetRange) -> Self {
+        Self { span, ..self.clone() }
+    }
+
+    /// The same to be written in a transaction of its own.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { fragile: true, ..self }
+    }
+
+    /// The part before an offset, the part with it alone, and the part behind, each to be written alone, as far as they hold anything. Empty
+    /// where the parcel holds nothing else.
+    pub fn isolate(&self, offset: i64) -> Vec<Self> {
+        let spans = [
+            OffsetRange { last: offset - 1, ..self.span },
+            OffsetRange { first: offset, last: offset },
+            OffsetRange { first: offset + 1, ..self.span },
+        ];
+        let parts = spans.into_iter().filter(|span| span.first <= span.last).map(|span| self.part(span).alone());
+        let parts: Vec<Self> = parts.filter(|part| !part.held().is_empty()).collect();
+        if parts.len() > 1 { parts } else { vec![] }
+    }
+
+    /// The same with no record batches beyond those that its span reaches into.
+    #[must_use]
+    pub fn trimmed(self) -> Self {
+        let batches = RecordBatch::split(self.records.clone()).filter_map(Result::ok);
+        let ours = batches.filter(|batch| !within(&[batch.offsets()], self.span).is_empty());
+        let bytes: Vec<Bytes> = ours.map(|batch| batch.bytes().clone()).collect();
+        match &bytes[..] {
+            [] => self,
+            [one] => Self { records: one.clone(), ..self },
+            _ => Self { records: bytes.concat().into(), ..self },
+        }
+    }
+
+    /// Takes a parcel apart about in the middle, even within a record batch; `None` where it holds one offset.
+    pub fn halve(&self) -> Option<(Self, Self)> {
+        self.split().or_else(|| {
+            let held = self.held();
+            let half = held.iter().map(OffsetRange::count).sum::<u64>() / 2;
+            let mut before = 0;
+            let middle = held.iter().find_map(|range| {
+                let within = half.checked_sub(before).filter(|within| (1..=range.count()).contains(within));
+                before += range.count();
+                within.map(|within| range.first + within.cast_signed() - 1)
+            })?;
+            let left = self.part(OffsetRange { last: middle, ..self.span });
+            Some((left, self.part(OffsetRange { first: middle + 1, ..self.span })))
+        })
     }
 
     /// Takes a parcel apart where a record batch ends, about in the middle; `None` where it has only one batch.
@@ -191,7 +261,7 @@ impl Hold {
     }
 }
 
-/// The end of a parcel: its offsets that hold records were written; the rest of what it held is empty.
+/// The end of a parcel: its offsets that hold records were written, or given up; the rest of what it held is empty.
 #[derive(Debug, Clone)]
 pub struct Settlement {
     /// What was finished.
@@ -200,6 +270,8 @@ pub struct Settlement {
     pub held: Vec<OffsetRange>,
     /// The offsets among them that hold records, with those that need not be written: ascending, not overlapping.
     pub written: Vec<OffsetRange>,
+    /// Whether the records were given up, and stand in a dead letter at best, instead of being written.
+    pub is_rejected: bool,
 }
 
 #[cfg(test)]
@@ -218,6 +290,7 @@ mod tests {
             span,
             delivery_count: 1,
             fragile: false,
+            fetched_at: Instant::now(),
         }
     }
 
@@ -234,6 +307,20 @@ mod tests {
         let (middle, last) = right.split().unwrap();
         assert_eq!((span(&middle), span(&last)), ((20, 29), (30, 39)));
         assert!(last.split().is_none() && last.size() < whole.size());
+    }
+
+    #[test]
+    fn a_parcel_is_halved_down_to_each_offset_that_it_holds() {
+        fn singles(parcel: &Parcel) -> Vec<OffsetRange> {
+            match parcel.halve() {
+                Some((left, right)) => [singles(&left), singles(&right)].concat(),
+                None => parcel.held(),
+            }
+        }
+        let whole = parcel(&[3, 4], (0, 6));
+        whole.hold.drop_range(OffsetRange { first: 1, last: 4 });
+        let expected = [0, 5, 6].map(|offset| OffsetRange { first: offset, last: offset });
+        assert_eq!(singles(&whole), expected);
     }
 
     #[test]

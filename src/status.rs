@@ -74,10 +74,10 @@ fn flow(FlowView { name, protocol, metrics }: &FlowView) -> Value {
     json!({
         "flow": name,
         "protocol": protocol.word(),
-        "records": metrics.sent.get(),
+        "records": metrics.sent(),
         "bytes": metrics.bytes_sent.get(),
-        "transactions": metrics.commits.get(),
-        "redelivered": metrics.redelivered.get(),
+        "transactions": metrics.ended("committed").get(),
+        "redelivered": metrics.lanes.sum(|topic| topic.redelivered.get()),
         "held": metrics.held.get(),
         "backlog": known(metrics.backlog.get()),
         "delay_seconds": known(metrics.delay.get()),
@@ -97,7 +97,7 @@ mod tests {
     fn the_document_says_what_is_wrong_and_what_is_unknown() {
         let (health, metrics) = (Health::default(), FlowMetrics::default());
         health.trouble("f/target", "no answer");
-        metrics.sent.inc_by(7);
+        metrics.lane(0, Protocol::Consumer).topic("t").sent.record(7);
         metrics.backlog.set(-1);
         metrics.delay.set(3);
         let registry = Arc::new(Mutex::new(crate::metrics::registry()));

@@ -97,7 +97,7 @@ impl Totals {
     fn of(view: &View) -> Self {
         let flows = || view.flows.iter().map(|flow| &flow.metrics);
         Self {
-            records: flows().map(|metrics| metrics.sent.get()).sum(),
+            records: flows().map(|metrics| metrics.sent()).sum(),
             bytes: flows().map(|metrics| metrics.bytes_sent.get()).sum(),
             backlog: flows().map(|metrics| Some(metrics.backlog.get()).filter(|lag| *lag >= 0)).sum(),
             held: flows().map(|metrics| metrics.held.get()).sum(),

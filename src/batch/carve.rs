@@ -3,15 +3,14 @@
 //! Key, value and headers of a record are copied as bytes and never decoded, so nothing in them can change; only the recipe may add a
 //! header.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::builder::BatchBuilder;
-use super::records::Records;
-use super::{BatchError, Codec, OffsetRange, Recipe, RecordBatch, TimestampType, append};
-use crate::limits::{CARVED_TOGETHER_BYTES, DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX};
+use super::unpack::{Unpacked, Walked};
+use super::{BatchError, Codec, OffsetRange, Recipe, RecordBatch, append};
+use crate::limits::CARVED_TOGETHER_BYTES;
 
 /// Takes records out of batches in the order of the source, and makes new batches of them.
 #[derive(Debug)]
@@ -56,59 +55,31 @@ impl<'a> Carver<'a> {
     /// batch and one without records give nothing.
     /// Errors: records that cannot be read within bounds, and those of [`finish`](Self::finish).
     pub fn take(&mut self, batch: &RecordBatch, acquired: &[OffsetRange]) -> Result<Taken, BatchError> {
-        let base_offset = batch.base_offset();
-        let count = batch.record_count();
-        if batch.is_control() || count == 0 {
+        if batch.is_control() || batch.record_count() == 0 {
             return Ok(Taken::default());
         }
-        if count > RECORDS_PER_BATCH_MAX {
-            return Err(BatchError::TooManyRecords { base_offset, count, count_max: RECORDS_PER_BATCH_MAX });
-        }
-        let codec = batch.codec()?;
-        let wanted = self.recipe.codec.unwrap_or(codec);
+        let wanted = self.recipe.codec.map_or_else(|| batch.codec(), Ok)?;
+        let unpacked = batch.unpack()?;
         if wanted != self.codec || self.pending_bytes >= CARVED_TOGETHER_BYTES {
             self.encode_pending()?;
         }
         self.codec = wanted;
-        let payload = batch.payload();
-        let block = codec.decompress(&payload, DECOMPRESSED_BYTES_MAX).map_err(|source| BatchError::Compression {
-            base_offset,
-            codec,
-            source,
-        })?;
-        let block = match block {
-            Cow::Borrowed(block) => payload.slice_ref(block),
-            Cow::Owned(block) => block.into(),
-        };
-        self.pending_bytes += block.len();
-        self.select(batch, &block, acquired)
+        self.pending_bytes += unpacked.block().len();
+        self.select(&unpacked, acquired)
     }
 
     /// Walks all records, so that a malformed one is found wherever it is, and keeps those in `acquired`.
-    fn select(&mut self, batch: &RecordBatch, block: &Bytes, acquired: &[OffsetRange]) -> Result<Taken, BatchError> {
-        let malformed = |(index, why)| BatchError::Record { base_offset: batch.base_offset(), index, why };
+    fn select(&mut self, unpacked: &Unpacked<'_>, acquired: &[OffsetRange]) -> Result<Taken, BatchError> {
         let mut acquired = acquired.iter().peekable();
         let mut taken = Taken::default();
-        let mut delta_before = -1;
-        for (index, record) in (0..).zip(Records::new(block, batch.record_count())) {
-            let record = record.map_err(|why| malformed((index, why)))?;
-            let delta = record.offset_delta;
-            if delta <= delta_before || delta > batch.last_offset_delta() {
-                return Err(malformed((index, "its offset is not after the one before it and within the batch")));
-            }
-            delta_before = delta;
-            let offset = batch.base_offset() + i64::from(delta);
+        for walked in unpacked.walk() {
+            let Walked { index, offset, timestamp, body } = walked?;
             while acquired.next_if(|range| range.last < offset).is_some() {}
             if acquired.peek().is_none_or(|range| range.first > offset) {
                 continue;
             }
-            let timestamp = match batch.timestamp_type() {
-                TimestampType::LogAppendTime => batch.max_timestamp(),
-                // Wraps as in Java, where readers add and writers subtract in 64 bits.
-                TimestampType::CreateTime => batch.base_timestamp().wrapping_add(record.timestamp_delta),
-            };
             append(&mut taken.offsets, OffsetRange { first: offset, last: offset });
-            match self.body(block, record.body).map_err(|why| malformed((index, why)))? {
+            match self.body(unpacked.block(), body).map_err(|why| unpacked.malformed(index, why))? {
                 Some((partition, body)) => self.pending.push(Selected { offset, timestamp, partition, body }),
                 None => taken.looped += 1,
             }

@@ -119,3 +119,19 @@ pub enum BatchError {
         size_max: usize,
     },
 }
+
+impl BatchError {
+    /// What kind of error it is, in one word.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Cut { .. } | Self::Length { .. } | Self::Header { .. } | Self::Order { .. } => "BatchMalformed",
+            Self::Magic { .. } => "BatchTooOld",
+            Self::Crc { .. } => "BatchCorrupt",
+            Self::UnknownCodec { .. } => "CodecUnknown",
+            Self::Record { .. } => "RecordMalformed",
+            Self::TooManyRecords { .. } => "BatchTooLarge",
+            Self::Compression { .. } => "CompressionFailed",
+            Self::RecordTooLarge { .. } => "RecordTooLarge",
+        }
+    }
+}

@@ -58,7 +58,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 /// Name and value of a header.
-pub(super) type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Key, value and headers of a record, read as far as is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,6 @@ impl<'a> Body<'a> {
         Ok(Self { key, before, header_count, headers: rest })
     }
 
-    #[cfg(test)]
     pub(super) fn value(&self) -> Option<&'a [u8]> {
         let mut before = self.before;
         field(&mut before).and_then(|_| field(&mut before)).expect("key and value were read before")

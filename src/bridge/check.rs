@@ -7,6 +7,7 @@ use std::fmt;
 use tokio::time::Instant;
 
 use crate::batch::Hop;
+use crate::bridge::dead_letters;
 use crate::bridge::discovery::Discovery;
 use crate::bridge::identity::Identities;
 use crate::bridge::order::Order;
@@ -19,7 +20,7 @@ use crate::wire::{Client, WireError};
 
 pub mod ceiling;
 mod source;
-mod target;
+pub(super) mod target;
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl Verdict {
 }
 
 impl Finding {
-    fn new(subject: impl Into<String>, verdict: Verdict, says: impl Into<String>) -> Self {
+    pub(super) fn new(subject: impl Into<String>, verdict: Verdict, says: impl Into<String>) -> Self {
         Self { subject: subject.into(), verdict, says: says.into() }
     }
 }
@@ -94,6 +95,7 @@ pub async fn check(flow: &Flow, identities: &Identities) -> Result<(Vec<Finding>
     let seen = discovery.look().await?;
     findings.extend(source::topics(&mut source, flow, &seen).await?);
     findings.extend(target::topics(&mut target, &seen, &discovery.plan(&seen)).await?);
+    findings.extend(dead_letters::look(flow).await?);
     findings.push(order(flow));
     findings.extend(ceiling::look(&mut source, &mut target, flow).await?);
     Ok((findings, hop))
@@ -162,7 +164,7 @@ pub async fn admit(flow: &Flow, identities: &Identities, health: &Health) -> Res
 /// What an answer means that may be a refusal: nothing where it is none.
 ///
 /// Errors: the cluster does not answer, or not yet.
-fn refusal(subject: &str, answer: Result<(), WireError>) -> Result<Option<Finding>, WireError> {
+pub(super) fn refusal(subject: &str, answer: Result<(), WireError>) -> Result<Option<Finding>, WireError> {
     match answer {
         Ok(()) => Ok(None),
         Err(error) if is_refusal(&error) => Ok(Some(Finding::new(subject, Verdict::NotPermitted, error.to_string()))),

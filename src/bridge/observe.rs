@@ -17,8 +17,8 @@ use crate::health::Health;
 use crate::lane::recopy::{Progress, Recopy, RecopyError};
 use crate::lane::{Wish, told};
 use crate::limits::PROGRESS_EVERY;
-use crate::metrics::FlowMetrics;
-use crate::sink::kafka::KafkaSink;
+use crate::metrics::LaneMetrics;
+use crate::sink::Sink;
 use crate::source::TopicPartition;
 use crate::source::catalog::Watched;
 use crate::source::group::{Group, Standing};
@@ -35,37 +35,40 @@ use crate::wire::{Client, WireError};
 pub struct Observer {
     client: Client,
     share_group: String,
+    /// Record locks of a partition, which all members of the group share.
+    locks_max: u32,
     catalog: Watched,
     /// The consumer group, with the compacted topics that are read through it.
     ordered: (Group, Watched),
     lookout: Lookout,
-    recopy: Recopy<KafkaSink>,
+    recopy: Recopy,
     /// Member ids of our lanes.
     pub members: Vec<String>,
     lags: Lags,
     /// Topic partitions whose copy has failed.
     troubled: HashSet<TopicPartition>,
     health: Health,
-    metrics: FlowMetrics,
+    metrics: LaneMetrics,
 }
 
 impl Observer {
     /// An observer of the share group of a flow, with a sink of its own for what the group does not deliver.
     pub fn new(
         (flow, catalog, ordered): (&Flow, Watched, Watched),
-        sink: KafkaSink,
+        sink: Box<dyn Sink>,
         frontiers: Frontiers,
-        (health, metrics): (Health, FlowMetrics),
+        (health, metrics): (Health, LaneMetrics),
     ) -> Self {
         Self {
             client: Client::new(flow.source.clone()),
             share_group: flow.group.id.clone(),
+            locks_max: flow.group.record_locks_max,
             catalog,
             ordered: (Group::of(flow, Protocol::Consumer), ordered),
             lookout: Lookout::new(&flow.group.id, frontiers),
             recopy: Recopy::new(sink, metrics.clone()),
             members: vec![],
-            lags: Lags::new(metrics.clone()),
+            lags: Lags::new((*metrics).clone()),
             troubled: HashSet::new(),
             health,
             metrics,
@@ -108,6 +111,8 @@ impl Observer {
         let names = self.catalog.borrow().subscribed.clone();
         let topics = self.client.topics(&names).await?.into_iter().filter_map(|(_, topic)| topic.ok());
         let topics: Vec<TopicInfo> = topics.collect();
+        let partitions: usize = topics.iter().map(|topic| topic.leaders.len()).sum();
+        self.metrics.window.set(i64::try_from(partitions).unwrap_or(i64::MAX).saturating_mul(self.locks_max.into()));
         let mut progress = share_progress(&mut self.client, &self.share_group).await?;
         // The group remembers topics that the flow does not copy any more.
         progress.retain(|partition| names.binary_search(&partition.topic).is_ok());

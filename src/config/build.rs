@@ -10,8 +10,8 @@ use super::relation;
 use super::section::{Section, View};
 use super::security::build::security;
 use super::{
-    BridgeConfig, ClusterConfig, Config, ConsumerConfig, Engine, FlowConfig, GroupConfig, LogFormat, OffsetReset,
-    Protocol, RateLimits, Selection, StartPosition, TargetTopicsConfig,
+    BridgeConfig, ClusterConfig, Config, ConsumerConfig, DeadLetterConfig, Engine, ErrorsConfig, FlowConfig,
+    GroupConfig, LogFormat, OffsetReset, Protocol, RateLimits, Selection, StartPosition, TargetTopicsConfig,
 };
 use crate::batch::Codec;
 use crate::limits::{FLOW_COUNT_MAX, LANE_BYTES_MIN, TRANSACTION_SWEEP};
@@ -123,7 +123,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         };
         view.report("transaction.timeout.ms", problem);
     }
-    let limits = limits(&mut view);
+    let (limits, errors) = (limits(&mut view), tolerance(&mut view));
     let (lanes, memory_bytes) = (view.number("lanes.count"), view.number("memory.max.bytes"));
     if let (Some(lanes), Some(bytes)) = (lanes, memory_bytes)
         && bytes / u64::from(lanes) < LANE_BYTES_MIN
@@ -135,11 +135,19 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         view.report("sink.hop.header.enable", Problem::HopWithinCluster);
     }
     let topic_name = topic_name?.within(&source.name, &name);
+    let topics = topics?;
+    if let Some(ErrorsConfig::DeadLetter(letters)) = &errors
+        && letters.is_on_source
+        && topics.covers(&letters.topic)
+    {
+        let problem = Problem::CopiesDeadLetters { topic: letters.topic.clone() };
+        view.report("errors.deadletterqueue.topic.name", problem);
+    }
     Some(FlowConfig {
         name,
         source,
         sink,
-        topics: topics?,
+        topics,
         topics_refresh: topics_refresh?,
         target_topics: target_topics?,
         allow_unordered_compacted: allow_unordered_compacted?,
@@ -149,6 +157,7 @@ fn flow(mut view: View<'_>, clusters: &Clusters) -> Option<FlowConfig> {
         lanes: lanes?,
         memory_bytes: memory_bytes?,
         transaction_timeout: transaction_timeout?,
+        errors: errors?,
         limits: limits?,
         topic_name,
         mapping: mapping?,
@@ -184,6 +193,26 @@ fn target_topics(view: &mut View<'_>) -> Option<TargetTopicsConfig> {
 fn limits(view: &mut View<'_>) -> Option<RateLimits> {
     let (bytes, records) = (view.number("limit.bytes.per.second"), view.number("limit.records.per.second"));
     Some(RateLimits { bytes: NonZeroU64::new(bytes?), records: NonZeroU64::new(records?) })
+}
+
+/// A topic for dead letters is no use to a flow that passes nothing over.
+fn tolerance(view: &mut View<'_>) -> Option<ErrorsConfig> {
+    let (tolerance, topic) = (view.text("errors.tolerance")?, view.optional("errors.deadletterqueue.topic.name"));
+    let (replicas, cluster) =
+        (view.text("errors.deadletterqueue.topic.replication.factor")?, view.text("errors.deadletterqueue.cluster")?);
+    Some(match (tolerance.as_str(), topic) {
+        ("none", None) => ErrorsConfig::Stop,
+        ("none", Some(_)) => {
+            view.report("errors.deadletterqueue.topic.name", Problem::NothingTolerated);
+            return None;
+        }
+        (_, None) => ErrorsConfig::Skip,
+        (_, Some(topic)) => ErrorsConfig::DeadLetter(DeadLetterConfig {
+            topic,
+            replication: replicas.parse().ok(),
+            is_on_source: cluster == "source",
+        }),
+    })
 }
 
 fn topic_name(view: &mut View<'_>) -> Option<NamePattern> {

@@ -7,8 +7,8 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::error::{ConfigError, Problem};
-use super::key::Scope;
 use super::nearest::nearest;
+use super::scope::Scope;
 use super::shown::Shown;
 use super::syntax;
 

@@ -167,10 +167,14 @@ pub(super) enum Problem {
     )]
     Jks { file: String },
     #[error(
-        "GSSAPI (Kerberos) is not possible yet, \
-         name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL"
+        "this sharebridge was built without Kerberos, build it with the feature kerberos (cargo build --release --features kerberos), \
+         or name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
     )]
-    Kerberos,
+    WithoutKerberos,
+    #[error("is given, but sasl.mechanism is {mechanism}, set that to GSSAPI or remove this key")]
+    NeedsKerberos { mechanism: String },
+    #[error("{why}, remove it")]
+    Needless { why: &'static str },
 
     #[error(
         "has ${{{group}}}, which {} of topics.regex does not capture, give the pattern such a group or this flow another name pattern",
@@ -220,6 +224,14 @@ pub(super) enum Problem {
         "is of no use within one cluster, where every record has been: a second copy would drop all of them, remove the line"
     )]
     HopWithinCluster,
+    #[error(
+        "is of no use while errors.tolerance is none, which holds what cannot be delivered: set errors.tolerance to all, or leave it out"
+    )]
+    NothingTolerated,
+    #[error(
+        "is {topic} on the source, which the flow would copy as well: choose another name, exclude it, or set errors.deadletterqueue.cluster to sink"
+    )]
+    CopiesDeadLetters { topic: String },
     #[error(transparent)]
     Loop(#[from] Loop),
 }

@@ -1,31 +1,10 @@
 //! The table of keys: the only place that says what may stand in the file.
 
+#[cfg(test)]
+mod tests;
+
+use super::scope::Scope;
 use super::value::Kind;
-
-/// Tables that a key may stand in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// `[bridge]`
-    Bridge,
-    /// `[clusters.<name>]`
-    Cluster,
-    /// `[flows.<name>]` and `[defaults]`
-    Flow,
-    /// `[flows.<name>]` only
-    FlowOnly,
-}
-
-impl Scope {
-    /// The tables as people write them.
-    pub(super) fn tables(self) -> &'static str {
-        match self {
-            Scope::Bridge => "[bridge]",
-            Scope::Cluster => "[clusters.<name>]",
-            Scope::Flow => "[flows.<name>] or [defaults]",
-            Scope::FlowOnly => "[flows.<name>]",
-        }
-    }
-}
 
 /// One key of the file.
 #[derive(Debug)]
@@ -65,7 +44,7 @@ fn is_inner(name: &str) -> bool {
 /// Every key, by table and in reading order.
 ///
 /// No name may be the beginning of another: TOML would refuse a file with both.
-pub(super) const KEYS: [Key; 68] = [
+pub(super) const KEYS: [Key; 75] = [
     Key {
         name: "status.address",
         scope: Scope::Bridge,
@@ -246,7 +225,7 @@ pub(super) const KEYS: [Key; 68] = [
         scope: Scope::Cluster,
         kind: Kind::Choice(&["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]),
         default: Some("GSSAPI"),
-        doc: "How SASL proves who we are; GSSAPI (Kerberos) is not possible yet",
+        doc: "How SASL proves who we are; GSSAPI is Kerberos",
     },
     Key {
         name: "sasl.username",
@@ -267,7 +246,28 @@ pub(super) const KEYS: [Key; 68] = [
         scope: Scope::Cluster,
         kind: Kind::Secret,
         default: Some(""),
-        doc: "Kafka's way to say user and password, or client id and secret: a login module with its options",
+        doc: "Kafka's way to say user and password, client id and secret, or keytab and principal: a login module with its options",
+    },
+    Key {
+        name: "sasl.kerberos.service.name",
+        scope: Scope::Cluster,
+        kind: Kind::Text,
+        default: Some("kafka"),
+        doc: "First part of the brokers' Kerberos principals, as kafka in kafka/host@REALM",
+    },
+    Key {
+        name: "sasl.kerberos.principal",
+        scope: Scope::Cluster,
+        kind: Kind::Optional,
+        default: Some(""),
+        doc: "Our Kerberos principal; without, the first one of the keytab, or the owner of the credential cache",
+    },
+    Key {
+        name: "sasl.kerberos.keytab",
+        scope: Scope::Cluster,
+        kind: Kind::File,
+        default: Some(""),
+        doc: "Keytab with the key of our principal; without, tickets come from the default credential cache",
     },
     Key {
         name: "sasl.oauthbearer.token.endpoint.url",
@@ -494,6 +494,34 @@ pub(super) const KEYS: [Key; 68] = [
         doc: "Longest time for one transaction on the sink",
     },
     Key {
+        name: "errors.tolerance",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["none", "all"]),
+        default: Some("none"),
+        doc: "What becomes of a record that cannot be delivered: none holds its partition until somebody has looked; all passes it over, after a dead letter was written if those have a topic",
+    },
+    Key {
+        name: "errors.deadletterqueue.topic.name",
+        scope: Scope::Flow,
+        kind: Kind::OptionalTopic,
+        default: Some(""),
+        doc: "Topic for dead letters: the records that errors.tolerance = all passes over; it is created where it is missing",
+    },
+    Key {
+        name: "errors.deadletterqueue.topic.replication.factor",
+        scope: Scope::Flow,
+        kind: Kind::Replicas,
+        default: Some("default"),
+        doc: "Its replicas where it is created; default is the default.replication.factor of the brokers",
+    },
+    Key {
+        name: "errors.deadletterqueue.cluster",
+        scope: Scope::Flow,
+        kind: Kind::Choice(&["sink", "source"]),
+        default: Some("sink"),
+        doc: "Which cluster of the flow keeps its dead letters",
+    },
+    Key {
         name: "start.position",
         scope: Scope::Flow,
         kind: Kind::StartPosition,
@@ -543,42 +571,3 @@ pub(super) const KEYS: [Key; 68] = [
         doc: "Whether each record gets a header with the id of the source cluster, and none goes where it has been",
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_key_is_the_beginning_of_another() {
-        for short in &KEYS {
-            for long in &KEYS {
-                assert!(!long.name.starts_with(&format!("{}.", short.name)));
-            }
-        }
-    }
-
-    #[test]
-    fn names_are_unique() {
-        for (index, key) in KEYS.iter().enumerate() {
-            assert!(KEYS[..index].iter().all(|other| other.name != key.name));
-        }
-    }
-
-    #[test]
-    fn numbers_end_in_their_unit() {
-        for key in &KEYS {
-            if let Kind::Integer { unit: unit @ ("ms" | "bytes"), .. } = key.kind {
-                assert!(key.name.ends_with(&format!(".{unit}")), "{}", key.name);
-            }
-        }
-    }
-
-    #[test]
-    fn defaults_are_good_values() {
-        for key in &KEYS {
-            if let Some(default) = key.default {
-                assert!(key.kind.check_default(default).is_ok(), "{}", key.name);
-            }
-        }
-    }
-}

@@ -24,6 +24,13 @@ pub enum Untold {
          (consumer.engine = \"native\"), and give the cluster another mechanism in a configuration of its own for verify"
     )]
     Bearer(String),
+    /// Kerberos, for the cluster of this name.
+    #[error(
+        "[clusters.{0}]: librdkafka, which verify and consumer.engine = \"librdkafka\" use, is built without Kerberos: it has one credential cache \
+         for all clusters of a process; read natively (consumer.engine = \"native\"), and give the cluster a listener with another mechanism in a \
+         configuration of its own for verify"
+    )]
+    Kerberos(String),
     /// A truststore of the wrong kind, for the cluster of this name.
     #[error(
         "[clusters.{0}]: librdkafka, which verify and consumer.engine = \"librdkafka\" use, cannot read a PKCS12 truststore; write it as PEM \
@@ -48,6 +55,7 @@ pub fn properties(cluster: &ClusterConfig) -> Result<Vec<(String, String)>, Unto
                 properties.reveal("sasl.password", login.password.reveal())?;
             }
             SaslConfig::OauthBearer(_) => return Err(Untold::Bearer(cluster.name.clone())),
+            SaslConfig::Gssapi(_) => return Err(Untold::Kerberos(cluster.name.clone())),
         }
     }
     Ok(properties.list)

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
-use super::key::{KEYS, Key, Scope};
+use super::key::{KEYS, Key};
+use super::scope::Scope;
 use super::{COPIED_CONFIGS, Config, Copied, value::Kind};
 
 const SCOPES: [Scope; 4] = [Scope::Bridge, Scope::Cluster, Scope::Flow, Scope::FlowOnly];

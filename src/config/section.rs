@@ -8,6 +8,8 @@ use super::document::{Place, Property, Raw, Table};
 use super::error::{ConfigError, Problem};
 use super::key::{self, KEYS, Key};
 use super::nearest::nearest;
+use super::needless::needless;
+use super::scope::Scope;
 use super::secret::{Secret, Template};
 use super::selection::Pattern;
 use super::start_position::StartPosition;
@@ -71,6 +73,9 @@ impl Section {
 
     /// Finds out what an unknown key was meant to be.
     fn unknown(&self, name: &str) -> Problem {
+        if let Some(why) = needless(name).filter(|_| self.place.takes(Scope::Cluster)) {
+            return Problem::Needless { why };
+        }
         let here = || KEYS.iter().filter(|key| self.place.takes(key.scope));
         if let Some(table) = self.place.name() {
             // `[flows.eu.orders]` is flow `eu` with keys that begin with `orders.`

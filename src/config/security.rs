@@ -106,6 +106,8 @@ pub enum SaslConfig {
     Scram(ScramHash, Login),
     /// A bearer token (RFC 7628).
     OauthBearer(TokenSource),
+    /// Kerberos tickets (RFC 4752).
+    Gssapi(KerberosConfig),
 }
 
 impl SaslConfig {
@@ -116,6 +118,7 @@ impl SaslConfig {
             Self::Scram(ScramHash::Sha256, _) => "SCRAM-SHA-256",
             Self::Scram(ScramHash::Sha512, _) => "SCRAM-SHA-512",
             Self::OauthBearer(_) => "OAUTHBEARER",
+            Self::Gssapi(_) => "GSSAPI",
         }
     }
 }
@@ -127,6 +130,7 @@ impl SaslConfig {
             Self::Plain(login) | Self::Scram(_, login) => login.username.reveal(),
             Self::OauthBearer(TokenSource::Endpoint(endpoint)) => endpoint.client_id.reveal(),
             Self::OauthBearer(TokenSource::File(path)) => Ok(Zeroizing::new(path.display().to_string())),
+            Self::Gssapi(kerberos) => Ok(Zeroizing::new(kerberos.client())),
         }
     }
 }
@@ -171,4 +175,26 @@ pub struct TokenEndpoint {
     pub scope: Option<String>,
     /// Whose signature the endpoint's certificate needs.
     pub trust: Trust,
+}
+
+/// What Kerberos needs besides the system's own configuration of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KerberosConfig {
+    /// First part of the brokers' principals: `kafka` in `kafka/host@REALM`.
+    pub service: String,
+    /// Who we are; `None` is the first principal of the keytab, or the one whose tickets are in the credential cache.
+    pub principal: Option<String>,
+    /// Where our key is; `None` takes tickets from the default credential cache, which somebody else fills.
+    pub keytab: Option<PathBuf>,
+}
+
+impl KerberosConfig {
+    /// Who we say that we are, as far as the configuration tells.
+    fn client(&self) -> String {
+        match (&self.principal, &self.keytab) {
+            (Some(principal), _) => principal.clone(),
+            (None, Some(keytab)) => format!("the first principal of {}", keytab.display()),
+            (None, None) => "the owner of the default credential cache".to_owned(),
+        }
+    }
 }

@@ -91,6 +91,7 @@ fn defaults_fill_what_the_file_leaves_out() {
             lanes: 2,
             memory_bytes: 64 << 20,
             transaction_timeout: Duration::from_secs(3),
+            errors: ErrorsConfig::Stop,
             limits: RateLimits::default(),
             topic_name: NamePattern::parse("${topic}").unwrap(),
             mapping: Mapping::Same,

@@ -56,6 +56,8 @@ pub(super) enum Kind {
     LogLevel,
     /// Text that may be left out.
     Optional,
+    /// The name of a topic, which may be left out.
+    OptionalTopic,
     /// The path of a file, which may be left out.
     File,
     /// Where bearer tokens come from, which may be left out.
@@ -123,6 +125,7 @@ impl Kind {
             Kind::StartPosition => StartPosition::parse(text).map(Value::Start),
             Kind::LogLevel => is_log_level(text).then(|| Value::Text(text.to_owned())),
             Kind::Optional => (text.is_empty() || is_text(text)).then(|| Value::Text(text.to_owned())),
+            Kind::OptionalTopic => (text.is_empty() || route::is_legal(text)).then(|| Value::Text(text.to_owned())),
             Kind::File => (text.is_empty() || is_path(text)).then(|| Value::Text(text.to_owned())),
             Kind::TokenUrl => (text.is_empty() || is_token_url(text)).then(|| Value::Text(text.to_owned())),
             Kind::Secret => return secret(text),
@@ -164,6 +167,9 @@ impl Kind {
                 "trace, debug, info, warn, error or off, or a list such as info,sharebridge::lane=debug".to_owned()
             }
             Kind::Optional => format!("text of up to {TEXT_CHARS_MAX} characters on one line"),
+            Kind::OptionalTopic => {
+                format!("the name of a topic: 1 to {TOPIC_CHARS_MAX} characters of A-Z a-z 0-9 . _ -")
+            }
             Kind::File => "the path of a file".to_owned(),
             Kind::TokenUrl => "https://HOST/PATH, http:// to this machine only, or file:/PATH of a token".to_owned(),
             Kind::Secret => {

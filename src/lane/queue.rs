@@ -39,6 +39,12 @@ impl Queue {
         Vec::from(taken)
     }
 
+    /// Takes the first parcel of one topic partition out.
+    pub fn take_first(&mut self, at: &TopicPartition) -> Option<Parcel> {
+        let index = self.parcels.iter().position(|parcel| parcel.at == *at)?;
+        self.parcels.remove(index)
+    }
+
     /// Forgets parcels of which nothing is ours any more.
     pub fn drop_lost(&mut self) {
         self.parcels.retain(|parcel| !parcel.held().is_empty());
@@ -48,8 +54,8 @@ impl Queue {
     ///
     /// A fragile parcel travels alone. Topic partitions `on_trial` come after all others and each alone, since they are likely to
     /// fail again, and would take the others along. A parcel larger than a transaction may be is taken apart.
-    pub fn next_load(&mut self, on_trial: &[TopicPartition]) -> Vec<Parcel> {
-        let is_healthy = |parcel: &Parcel| !on_trial.contains(&parcel.at);
+    pub fn next_load(&mut self, on_trial: &[&TopicPartition]) -> Vec<Parcel> {
+        let is_healthy = |parcel: &Parcel| !on_trial.contains(&&parcel.at);
         let Some(first) = self.parcels.iter().position(is_healthy).or((!self.parcels.is_empty()).then_some(0)) else {
             return vec![];
         };
@@ -127,6 +133,7 @@ mod tests {
             span,
             delivery_count: fragile.unwrap_or(1),
             fragile: fragile.is_some(),
+            fetched_at: Instant::now(),
         }
     }
 
@@ -151,7 +158,7 @@ mod tests {
     fn partitions_on_trial_come_last_and_alone() {
         let mut queue = Queue::new(1 << 20);
         queue.extend((0..4).map(|partition| parcel(partition, &[5], None)).collect());
-        let trial = [at(0), at(2)];
+        let trial = [&at(0), &at(2)];
         let loads: Vec<_> = (0..3).map(|_| partitions(&queue.next_load(&trial))).collect();
         assert_eq!(loads, [vec![1, 3], vec![0], vec![2]]);
     }

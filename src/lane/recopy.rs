@@ -6,19 +6,18 @@ use tokio::time::Instant;
 
 use crate::batch::{OffsetRange, RecordBatch, committed, within};
 use crate::limits::HOLD_RETRY;
-use crate::metrics::FlowMetrics;
-use crate::sink::{Fate, Sink, SinkError, Written};
+use crate::metrics::LaneMetrics;
+use crate::sink::{Sink, SinkError, write_alone};
 use crate::source::share::rewritten::Rewritten;
 use crate::source::{Hold, Parcel};
-use crate::wire::backoff::Backoff;
 use crate::wire::log::read_log;
 use crate::wire::{Client, WireError};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Recopy<K> {
-    sink: K,
-    metrics: FlowMetrics,
+pub struct Recopy {
+    sink: Box<dyn Sink>,
+    metrics: LaneMetrics,
 }
 
 /// What a step has done.
@@ -46,14 +45,11 @@ pub enum RecopyError {
     /// The target.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The transaction was decided otherwise.
-    #[error("the transaction was not committed")]
-    NotCommitted,
 }
 
-impl<K: Sink> Recopy<K> {
+impl Recopy {
     /// A copier with a sink of its own.
-    pub fn new(sink: K, metrics: FlowMetrics) -> Self {
+    pub fn new(sink: Box<dyn Sink>, metrics: LaneMetrics) -> Self {
         Self { sink, metrics }
     }
 
@@ -80,44 +76,20 @@ impl<K: Sink> Recopy<K> {
         if !ranges.is_empty() {
             let hold = Arc::new(Hold::new(ranges, Instant::now() + HOLD_RETRY));
             let (at, topic_id, records) = (at.clone(), *topic_id, read.records);
-            self.write(Parcel { at, topic_id, leader, records, hold, span, delivery_count: 1, fragile: false }).await?;
+            let (fetched_at, delivery_count, fragile) = (Instant::now(), 1, false);
+            self.write(Parcel { at, topic_id, leader, records, hold, span, delivery_count, fragile, fetched_at })
+                .await?;
         }
         Ok(Progress::To(next))
     }
 
-    async fn write(&mut self, parcel: Parcel) -> Result<(), RecopyError> {
-        self.sink.open().await?;
-        let written = match self.sink.write(&[parcel]).await {
-            Ok(written) => written,
-            Err(error) => {
-                self.sink.abort().await;
-                return Err(error.into());
-            }
-        };
-        match self.decide().await {
-            Fate::NotCommitted => Err(RecopyError::NotCommitted),
-            Fate::Committed => {
-                let records = written.iter().map(Written::records).sum();
-                self.metrics.looped.inc_by(written.iter().map(|written| written.looped).sum());
-                self.metrics.recopied.inc_by(records);
-                self.metrics.sent.inc_by(records);
-                self.metrics.bytes_sent.inc_by(written.iter().map(|written| written.bytes).sum());
-                Ok(())
-            }
-        }
-    }
-
-    /// Asks until the fate of the transaction is known: only then may anything be written again.
-    async fn decide(&mut self) -> Fate {
-        let mut backoff = Backoff::default();
-        loop {
-            match self.sink.commit().await {
-                Ok(fate) => return fate,
-                Err(error) => {
-                    tracing::warn!(%error, "copy of rewritten records undecided");
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-            }
-        }
+    async fn write(&mut self, parcel: Parcel) -> Result<(), SinkError> {
+        let counts = self.metrics.topic(&parcel.at.topic);
+        let written = write_alone(&mut *self.sink, parcel).await?;
+        self.metrics.looped.inc_by(written.looped);
+        self.metrics.recopied.inc_by(written.records());
+        counts.sent.record(written.records());
+        self.metrics.bytes_sent.inc_by(written.bytes);
+        Ok(())
     }
 }

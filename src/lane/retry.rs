@@ -2,6 +2,7 @@
 //!
 //! The table is the one of `docs/DELIVERY.md`, "From error to decision". Nothing in it lets records go: in doubt they are held.
 
+use crate::batch::BatchError;
 use crate::limits::FAILURES_IN_A_ROW_MAX;
 use crate::sink::{PartitionFault, SinkError};
 use crate::source::TopicPartition;
@@ -25,6 +26,15 @@ pub struct Held {
     pub patience: Patience,
     /// Why.
     pub reason: String,
+    /// What kind of error it is, in one word.
+    pub class: String,
+}
+
+impl Held {
+    /// Whether a record or a record batch is at fault, and not the topic partition.
+    pub fn is_of_a_record(&self) -> bool {
+        matches!(self.patience, Patience::Record | Patience::Batch)
+    }
 }
 
 /// How soon a held topic partition is tried again.
@@ -34,6 +44,10 @@ pub enum Patience {
     Soon,
     /// Somebody has to do something: grant a right, create a topic, look at a record.
     Long,
+    /// One of the records is at fault: once it is found, the others go on, and the flow's policy says what becomes of it.
+    Record,
+    /// A record batch that cannot be read: likewise, but it is as small as it can be found.
+    Batch,
 }
 
 /// Judges an error. One topic partition whose transaction is in doubt puts all of it in doubt.
@@ -44,7 +58,7 @@ pub fn judge(error: &SinkError, failures: u32) -> Decision {
     let SinkError::Partitions(faults) = error else { return Decision::WriteAgain };
     let held = |(at, fault): &(TopicPartition, PartitionFault)| {
         let patience = patience(fault).or((failures >= FAILURES_IN_A_ROW_MAX).then_some(Patience::Soon))?;
-        Some(Held { at: at.clone(), patience, reason: fault.to_string() })
+        Some(Held { at: at.clone(), patience, reason: fault.to_string(), class: fault.class() })
     };
     let judged: Option<Vec<Held>> = faults.iter().map(held).collect();
     judged.map_or(Decision::WriteAgain, Decision::Hold)
@@ -53,9 +67,9 @@ pub fn judge(error: &SinkError, failures: u32) -> Decision {
 /// How long a fault keeps its topic partition held; `None` where it is the transaction's fault, not the partition's.
 fn patience(fault: &PartitionFault) -> Option<Patience> {
     let error = match fault {
-        PartitionFault::Batch(_) | PartitionFault::Undelivered(_) | PartitionFault::Route(_) => {
-            return Some(Patience::Long);
-        }
+        PartitionFault::Batch(BatchError::RecordTooLarge { .. }) => return Some(Patience::Record),
+        PartitionFault::Batch(_) => return Some(Patience::Batch),
+        PartitionFault::Undelivered(_) | PartitionFault::Route(_) => return Some(Patience::Long),
         PartitionFault::Missing { .. } => return Some(Patience::Soon),
         PartitionFault::Target(error) => error,
     };
@@ -82,13 +96,12 @@ fn of_code(code: Code) -> Option<Patience> {
         | Code::TransactionAbortable
         | Code::TransactionCoordinatorFenced
         | Code::OperationNotAttempted => None,
-        // The record's own fault, or a right or setting that is missing: hold until somebody has looked.
-        Code::MessageTooLarge
-        | Code::InvalidRecord
-        | Code::InvalidTimestamp
-        | Code::CorruptMessage
+        Code::MessageTooLarge | Code::InvalidRecord | Code::InvalidTimestamp | Code::RecordListTooLarge => {
+            Some(Patience::Record)
+        }
+        // A right or setting that is missing: hold until somebody has looked.
+        Code::CorruptMessage
         | Code::UnsupportedCompressionType
-        | Code::RecordListTooLarge
         | Code::TopicAuthorizationFailed
         | Code::ClusterAuthorizationFailed
         | Code::TransactionalIdAuthorizationFailed
@@ -129,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_table_of_the_delivery_document() {
-        use Patience::{Long, Soon};
+        use Patience::{Long, Record, Soon};
         let table = [
             (Code::NotLeaderOrFollower, Some(Soon)),
             (Code::UnknownTopicOrPartition, Some(Soon)),
@@ -139,9 +152,9 @@ mod tests {
             (Code::RequestTimedOut, Some(Soon)),
             (Code::ThrottlingQuotaExceeded, Some(Soon)),
             (Code::Unknown(4242), Some(Soon)),
-            (Code::MessageTooLarge, Some(Long)),
-            (Code::InvalidRecord, Some(Long)),
-            (Code::InvalidTimestamp, Some(Long)),
+            (Code::MessageTooLarge, Some(Record)),
+            (Code::InvalidRecord, Some(Record)),
+            (Code::InvalidTimestamp, Some(Record)),
             (Code::CorruptMessage, Some(Long)),
             (Code::UnsupportedCompressionType, Some(Long)),
             (Code::TopicAuthorizationFailed, Some(Long)),

@@ -1,4 +1,4 @@
-//! Topic partitions that are held while the others go on (pure: time comes in).
+//! Topic partitions and single records that are held while the others go on (pure: time comes in).
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,13 @@ use crate::limits::HOLD_RETRY;
 use crate::source::{Parcel, TopicPartition};
 use crate::wire::backoff::Backoff;
 
-/// Parcels that wait, by topic partition, with the time of the next try.
+/// What is held: a topic partition, or one record of it, by its offset.
+pub type Subject = (TopicPartition, Option<i64>);
+
+/// Parcels that wait, by what is held, with the time of the next try.
 #[derive(Debug, Default)]
 pub struct Shelf {
-    slots: BTreeMap<TopicPartition, Slot>,
+    slots: BTreeMap<Subject, Slot>,
 }
 
 #[derive(Debug, Default)]
@@ -25,19 +28,19 @@ struct Slot {
 }
 
 impl Shelf {
-    /// Puts parcels of one topic partition aside. Their bytes are copied: otherwise each would keep a whole reply in memory.
-    pub fn put(&mut self, at: &TopicPartition, parcels: Vec<Parcel>, (now, patience): (Instant, Patience)) {
-        let slot = self.slots.entry(at.clone()).or_default();
+    /// Puts parcels aside. Their bytes are copied: otherwise each would keep a whole reply in memory.
+    pub fn put(&mut self, subject: &Subject, parcels: Vec<Parcel>, (now, patience): (Instant, Patience)) {
+        let slot = self.slots.entry(subject.clone()).or_default();
         let compact = |parcel: Parcel| Parcel { records: Bytes::copy_from_slice(&parcel.records), ..parcel };
         slot.parcels.extend(parcels.into_iter().map(compact));
         let pause = match patience {
             Patience::Soon => slot.backoff.pause(),
-            Patience::Long => HOLD_RETRY,
+            Patience::Long | Patience::Record | Patience::Batch => HOLD_RETRY,
         };
         slot.again_at = Some((now + pause, patience));
     }
 
-    /// Takes down the topic partition that is due for the longest time, so that trials leave room for others. It stays known until
+    /// Takes down what is due for the longest time, so that trials leave room for others. It stays known until
     /// its trial [ends](Self::end_trial).
     pub fn take_due(&mut self, now: Instant) -> Vec<Parcel> {
         let due = self.slots.values_mut().filter(|slot| slot.again_at.is_some_and(|(at, _)| at <= now));
@@ -58,16 +61,21 @@ impl Shelf {
         soon.map(|(at, _)| at).min()
     }
 
-    /// Topic partitions whose parcels were taken down, with the outcome still open.
-    pub fn on_trial(&self) -> Vec<TopicPartition> {
+    /// What was taken down, with the outcome still open.
+    pub fn on_trial(&self) -> Vec<Subject> {
         let slots = self.slots.iter().filter(|(_, slot)| slot.again_at.is_none());
-        slots.map(|(at, _)| at.clone()).collect()
+        slots.map(|(subject, _)| subject.clone()).collect()
     }
 
-    /// The parcels of a topic partition that were taken down are done with; `false` where none were.
-    pub fn end_trial(&mut self, at: &TopicPartition) -> bool {
-        let on_trial = self.slots.get(at).is_some_and(|slot| slot.again_at.is_none());
-        on_trial && self.slots.remove(at).is_some()
+    /// What was taken down of a subject is done with; `false` where nothing was.
+    pub fn end_trial(&mut self, subject: &Subject) -> bool {
+        let on_trial = self.slots.get(subject).is_some_and(|slot| slot.again_at.is_none());
+        on_trial && self.slots.remove(subject).is_some()
+    }
+
+    /// Whether anything of a topic partition is held.
+    pub fn has(&self, at: &TopicPartition) -> bool {
+        self.slots.keys().any(|(known, _)| known == at)
     }
 
     /// All parcels that wait.
@@ -92,6 +100,10 @@ mod tests {
         TopicPartition { topic: "t".into(), partition: 0 }
     }
 
+    fn subject() -> Subject {
+        (at(), None)
+    }
+
     fn parcel() -> Parcel {
         let span = OffsetRange { first: 0, last: 9 };
         Parcel {
@@ -103,25 +115,26 @@ mod tests {
             span,
             delivery_count: 1,
             fragile: false,
+            fetched_at: Instant::now(),
         }
     }
 
     #[test]
     fn what_waits_is_tried_again_when_its_time_comes() {
         let (now, mut shelf) = (Instant::now(), Shelf::default());
-        shelf.put(&at(), vec![parcel()], (now, Patience::Long));
+        shelf.put(&subject(), vec![parcel()], (now, Patience::Long));
         assert_eq!((shelf.due_at(), shelf.soon_at()), (Some(now + HOLD_RETRY), None));
         assert!(shelf.take_due(now).is_empty());
         assert_eq!(shelf.take_due(now + HOLD_RETRY).len(), 1);
-        assert_eq!((shelf.on_trial(), shelf.due_at()), (vec![at()], None));
-        assert!(shelf.end_trial(&at()) && shelf.on_trial().is_empty());
+        assert_eq!((shelf.on_trial(), shelf.due_at()), (vec![subject()], None));
+        assert!(shelf.end_trial(&subject()) && shelf.on_trial().is_empty());
     }
 
     #[test]
     fn the_success_of_others_takes_nothing_from_what_still_waits() {
         let (now, mut shelf) = (Instant::now(), Shelf::default());
-        shelf.put(&at(), vec![parcel()], (now, Patience::Soon));
-        assert!(!shelf.end_trial(&at()));
+        shelf.put(&subject(), vec![parcel()], (now, Patience::Soon));
+        assert!(!shelf.end_trial(&subject()));
         assert_eq!(shelf.parcels().count(), 1);
         assert!(shelf.soon_at().is_some());
     }

@@ -11,6 +11,7 @@ use crate::sink::Fate;
 use crate::source::Parcel;
 use crate::wire::Code;
 
+mod fault;
 mod random;
 mod stage;
 
@@ -36,7 +37,16 @@ async fn records_are_settled_once_after_their_commit() {
     let stage = both(&[]).play();
     stage.pass(SECOND).await;
     assert!(stage.troubles().is_empty());
-    assert_eq!((stage.metrics.sent.get(), stage.metrics.commits.get()), (10, 1));
+    assert_eq!((stage.metrics.sent(), stage.metrics.ended("committed").get()), (10, 1));
+    assert_eq!((stage.metrics.lanes.sum(|topic| topic.read.total()), stage.metrics.in_flight.get()), (10, 0));
+    let told = stage.told();
+    for line in [
+        "replication_latency_seconds_count{flow=\"f\"} 2",
+        "pipeline_latency_seconds_count{flow=\"f\"} 2",
+        "sink_record_send_total{flow=\"f\",lane=\"0\",topic=\"t\"} 10",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line} is not in {told}");
+    }
     let whole = [Opened, Polled, Wrote(BOTH.into()), Committed, Settled(BOTH.into()), Polled, Closed];
     assert_eq!(stage.drained().await, whole);
 }
@@ -60,10 +70,10 @@ async fn a_brake_keeps_a_lane_to_its_limit() {
     for second in 1..=20 {
         stage.pass(SECOND).await;
         let expected = 500 * second;
-        assert!(stage.metrics.sent.get().abs_diff(expected) <= 500, "{} after {second} s", stage.metrics.sent.get());
+        assert!(stage.metrics.sent().abs_diff(expected) <= 500, "{} after {second} s", stage.metrics.sent());
     }
     stage.pass(SECOND).await;
-    assert_eq!(stage.metrics.sent.get(), 10_000);
+    assert_eq!(stage.metrics.sent(), 10_000);
     assert!(stage.troubles().is_empty());
 }
 
@@ -73,6 +83,7 @@ async fn a_sink_that_is_down_costs_nothing_but_time() {
     stage.pass(TEN_MINUTES - SECOND).await;
     let begin = [Opened, Polled, Wrote(BOTH.into()), Aborted];
     assert_eq!((stage.journal(), stage.troubles()), (begin.to_vec(), vec!["target".to_owned()]));
+    assert_eq!((stage.metrics.in_flight.get(), stage.metrics.held.get()), (10, 0));
     stage.pass(10 * SECOND).await;
     assert!(stage.troubles().is_empty());
     let end = [Opened, Wrote(BOTH.into()), Committed, Settled(BOTH.into()), Polled, Closed];
@@ -93,7 +104,10 @@ async fn an_undecided_commit_is_asked_for_until_it_is_decided() {
 async fn what_was_not_committed_is_written_again() {
     let stage = both(&[Answer::Decide(1, Fate::NotCommitted)]).play();
     stage.pass(60 * SECOND).await;
-    assert_eq!((stage.metrics.sent.get(), stage.metrics.aborts.get(), stage.metrics.fenced.get()), (10, 1, 1));
+    assert_eq!(
+        (stage.metrics.sent(), stage.metrics.ended("aborted").get(), stage.metrics.ended("fenced").get()),
+        (10, 0, 1)
+    );
     let begin = [Opened, Polled, Wrote(BOTH.into()), Undecided, NotCommitted];
     let again = [Opened, Wrote(BOTH.into()), Committed, Settled(BOTH.into()), Polled, Closed];
     assert_eq!(stage.drained().await, [&begin[..], &again].concat());
@@ -107,14 +121,14 @@ fn refused() -> Vec<stage::Event> {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_one_partition_holds_only_this_one_until_its_trial() {
-    let stage = both(&[Answer::Refuse(1, Code::MessageTooLarge)]).play();
+    let stage = both(&[Answer::Refuse(1, Code::TopicAuthorizationFailed)]).play();
     stage.pass(HOLD_RETRY - SECOND).await;
     assert_eq!((stage.journal(), stage.troubles()), (refused(), vec!["t-1".to_owned()]));
     assert_eq!(stage.metrics.held.get(), 5);
     stage.pass(2 * SECOND).await;
     assert!(stage.troubles().is_empty());
     assert_eq!((stage.metrics.held.get(), stage.metrics.held_bytes.get()), (0, 0));
-    let trial = [Wrote(vec![BOTH[1]]), Committed, Resumed(1), Settled(vec![BOTH[1]]), Polled, Closed];
+    let trial = [Wrote(vec![BOTH[1]]), Committed, Settled(vec![BOTH[1]]), Resumed(1), Polled, Closed];
     assert_eq!(stage.drained().await, [&refused()[..], &trial].concat());
 }
 
@@ -122,12 +136,12 @@ async fn a_fault_of_one_partition_holds_only_this_one_until_its_trial() {
 async fn what_should_heal_by_itself_is_tried_within_a_second() {
     let stage = both(&[Answer::Refuse(1, Code::NotLeaderOrFollower)]).play();
     stage.pass(SECOND).await;
-    assert_eq!((stage.metrics.sent.get(), stage.troubles()), (10, vec![]));
+    assert_eq!((stage.metrics.sent(), stage.troubles()), (10, vec![]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_fails_takes_no_other_partition_along() {
-    let refuse = |partition| Answer::Refuse(partition, Code::InvalidRecord);
+    let refuse = |partition| Answer::Refuse(partition, Code::TopicAuthorizationFailed);
     let mut script = both(&[refuse(1), refuse(2), Answer::Fine, refuse(1)]);
     script.shipments[0].push(parcel(2, 0, &[5]));
     let stage = script.play();
@@ -148,7 +162,7 @@ async fn the_trials_of_some_leave_the_others_their_turn() {
     script.silent = vec![1, 2, 3];
     let stage = script.play();
     stage.pass(600 * SECOND).await;
-    assert_eq!(stage.metrics.sent.get(), 150);
+    assert_eq!(stage.metrics.sent(), 150);
     assert_eq!(stage.troubles(), ["t-1", "t-2", "t-3"]);
 }
 
@@ -176,14 +190,14 @@ async fn records_lost_while_they_were_written_are_neither_committed_nor_settled(
 async fn a_load_of_gaps_only_is_settled_without_a_transaction() {
     let stage = Script::of(vec![vec![gap(0, OffsetRange { first: 3, last: 3 })]], vec![]).play();
     stage.pass(SECOND).await;
-    assert_eq!(stage.metrics.sent.get(), 0);
+    assert_eq!(stage.metrics.sent(), 0);
     let piece = vec![(0, 3, 3)];
     assert_eq!(stage.drained().await, [Opened, Polled, Wrote(piece.clone()), Settled(piece), Polled, Closed]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_while_it_is_held_is_forgotten_and_its_partition_resumed() {
-    let script = both(&[Answer::Refuse(1, Code::MessageTooLarge)]);
+    let script = both(&[Answer::Refuse(1, Code::TopicAuthorizationFailed)]);
     let hold = script.shipments[0][1].hold.clone();
     let stage = script.play();
     stage.pass(SECOND).await;
@@ -195,7 +209,8 @@ async fn what_is_lost_while_it_is_held_is_forgotten_and_its_partition_resumed() 
 
 #[tokio::test(start_paused = true)]
 async fn with_memory_full_of_held_records_nothing_more_is_acquired() {
-    let large = Script::of(vec![vec![parcel(0, 0, &[100])]; 2], vec![Answer::Refuse(0, Code::MessageTooLarge)]);
+    let large =
+        Script::of(vec![vec![parcel(0, 0, &[100])]; 2], vec![Answer::Refuse(0, Code::TopicAuthorizationFailed)]);
     let stage = Script { bytes_max: FETCH_BYTES_MIN + 1_000, ..large }.play();
     stage.pass(HOLD_RETRY - SECOND).await;
     let piece = vec![(0, 0, 99)];
@@ -203,7 +218,7 @@ async fn with_memory_full_of_held_records_nothing_more_is_acquired() {
     assert_eq!(stage.troubles(), ["memory", "t-0"]);
     stage.pass(2 * SECOND).await;
     assert!(stage.troubles().is_empty());
-    let trial = [Wrote(piece.clone()), Committed, Resumed(0), Settled(piece), Polled];
+    let trial = [Wrote(piece.clone()), Committed, Settled(piece), Resumed(0), Polled];
     assert_eq!(stage.journal()[6..11], trial);
 }
 
@@ -243,7 +258,7 @@ async fn asked_to_drain_at_whatever_step_all_that_was_polled_is_settled_and_noth
 
 #[tokio::test(start_paused = true)]
 async fn draining_waits_for_what_should_heal_and_not_for_what_should_not() {
-    for (code, released) in [(Code::NotLeaderOrFollower, 0), (Code::MessageTooLarge, 5)] {
+    for (code, released) in [(Code::NotLeaderOrFollower, 0), (Code::TopicAuthorizationFailed, 5)] {
         let mut stage = both(&[Answer::Down(SECOND), Answer::Refuse(1, code)]).play();
         stage.pass(SECOND / 2).await;
         stage.tell(Wish::Drain);

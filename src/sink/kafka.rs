@@ -17,6 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::Instant;
 
 use crate::batch::Hop;
@@ -223,6 +224,7 @@ fn is_decided_otherwise(error: &WireError) -> bool {
     )
 }
 
+#[async_trait]
 impl Sink for KafkaSink {
     async fn open(&mut self) -> Result<(), SinkError> {
         if self.state == State::Ready && self.is_outdated().await? {

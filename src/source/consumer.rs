@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX, FAREWELL_MAX, POLL_PATIENCE};
-use crate::metrics::FlowMetrics;
+use crate::metrics::{LaneMetrics, LaneSensors};
 use crate::source::catalog::Watched;
 use crate::source::leadership::Leadership;
 use crate::source::{Key, Parcel, Settlement, Shipment, Source, TopicPartition};
@@ -53,7 +53,6 @@ pub struct ConsumerSource {
     /// What was read ahead.
     ahead: VecDeque<(NodeId, Fetched)>,
     tasks: Tasks,
-    metrics: FlowMetrics,
 }
 
 /// The tasks of a member, in the order in which they end.
@@ -98,16 +97,17 @@ impl ConsumerSource {
         flow: &Flow,
         (lane, ahead_bytes): (u32, usize),
         catalog: Watched,
-        (health, metrics): (&Health, &FlowMetrics),
+        (health, metrics): (&Health, &LaneMetrics),
     ) -> Self {
         let ours = Ours::new();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
         let (membership, watched) = Membership::new(flow, lane, catalog.clone(), health.clone());
         let seen = (watched.assignment.clone(), catalog.clone());
-        let clerk = Clerk::new(flow, ours.clone(), seen, (health.clone(), metrics.clone()));
+        let clerk = Clerk::new(flow, ours.clone(), seen, (health.clone(), metrics.sensors.clone()));
         let (leave, left) = oneshot::channel();
         let (close, closed) = oneshot::channel();
-        let guard = guard(ours.clone(), (watched.assignment, catalog.clone()), watched.owned);
+        let guard =
+            guard(ours.clone(), (watched.assignment, catalog.clone()), (watched.owned, metrics.sensors.clone()));
         Self {
             leadership: Leadership::new(flow.source.clone(), catalog, health.clone()),
             news: ours.news(),
@@ -125,11 +125,10 @@ impl ConsumerSource {
                 arrivals: sender,
                 room: Room::new(ahead_bytes),
                 health: health.clone(),
-                metrics: metrics.clone(),
+                metrics: (**metrics).clone(),
             },
             arrivals,
             ahead: VecDeque::new(),
-            metrics: metrics.clone(),
         }
     }
 
@@ -238,8 +237,6 @@ impl ConsumerSource {
             // Markers and aborted records are finished as soon as they are read.
             self.ours.tell();
         }
-        let records: u64 = parcels.iter().flat_map(Parcel::held).map(|range| range.count()).sum();
-        self.metrics.acquired.inc_by(records);
         parcels
     }
 }
@@ -286,6 +283,10 @@ impl Source for ConsumerSource {
         self.ours.table().resume(at);
     }
 
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
     async fn close(self) -> u64 {
         let unfinished = self.ours.table().unfinished();
         for fetcher in self.fetchers.values() {
@@ -307,7 +308,7 @@ impl Source for ConsumerSource {
 async fn guard(
     ours: Ours,
     (mut assignment, mut catalog): (watch::Receiver<Option<Assignment>>, Watched),
-    owned: watch::Sender<BTreeSet<Key>>,
+    (owned, sensors): (watch::Sender<BTreeSet<Key>>, LaneSensors),
 ) {
     let mut news = ours.news();
     loop {
@@ -328,6 +329,7 @@ async fn guard(
         for at in overdue {
             tracing::warn!(%at, "given up to another member before what was read of it was committed: it is copied again");
         }
+        sensors.partitions.set(ours_now.len().try_into().unwrap_or(i64::MAX));
         owned.send_if_modified(|known| std::mem::replace(known, ours_now.clone()) != ours_now);
         ours.tell();
         news.mark_unchanged();

@@ -13,11 +13,12 @@ use uuid::Uuid;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{ARRIVALS_MAX, COMMANDS_MAX};
-use crate::metrics::FlowMetrics;
+use crate::metrics::LaneMetrics;
 use crate::settle::acknowledgements;
 use crate::source::catalog::Watched;
 use crate::source::leadership::Leadership;
 use crate::source::{Key, Settlement, Shipment, Source, TopicPartition};
+use crate::wire::share::AcknowledgeType;
 
 pub mod acquire;
 pub mod frontier;
@@ -34,7 +35,7 @@ pub mod suspects;
 use frontier::Frontiers;
 use membership::{Assignment, Membership};
 use parking::Parking;
-use reader::{Arrival, Command, Context, Following, Order, Reader, Settled};
+use reader::{Arrival, Command, Context, Following, Order, Reader};
 use session::request;
 
 /// See the module.
@@ -69,7 +70,7 @@ impl ShareSource {
     pub fn join(
         flow: &Flow,
         (parking, frontiers, catalog): (Parking, Frontiers, Watched),
-        (health, metrics): (&Health, &FlowMetrics),
+        (health, metrics): (&Health, &LaneMetrics),
     ) -> Self {
         let member = Uuid::new_v4().to_string();
         let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
@@ -217,11 +218,12 @@ impl Source for ShareSource {
 
     async fn settle(&mut self, settlements: Vec<Settlement>) {
         let mut orders: BTreeMap<i32, (Vec<_>, Vec<_>)> = BTreeMap::new();
-        for Settlement { parcel, held, written } in settlements {
+        for Settlement { parcel, held, written, is_rejected } in settlements {
             self.frontiers.finish((parcel.topic_id, parcel.at.partition), &held, &parcel.records);
+            let kind = if is_rejected { AcknowledgeType::Reject } else { AcknowledgeType::Accept };
             let (partitions, finished) = orders.entry(parcel.leader).or_default();
-            partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, &written)));
-            finished.push((parcel.hold, parcel.span));
+            partitions.push(request((parcel.topic_id, parcel.at.partition), acknowledgements(&held, (&written, kind))));
+            finished.push(parcel);
         }
         let mut answers = vec![];
         for (node, (partitions, finished)) in orders {
@@ -231,10 +233,7 @@ impl Source for ShareSource {
             let _ = handle.commands.send(Command::Settle(Order { partitions, finished, done })).await;
             answers.push(answer);
         }
-        for Settled { acknowledged, lost } in join_all(answers).await.into_iter().map(Result::unwrap_or_default) {
-            self.context.metrics.acknowledged.inc_by(acknowledged);
-            self.context.metrics.lost.inc_by(lost);
-        }
+        join_all(answers).await;
     }
 
     fn pause(&mut self, at: &TopicPartition) {
@@ -243,6 +242,10 @@ impl Source for ShareSource {
 
     fn resume(&mut self, at: &TopicPartition) {
         self.changed |= self.paused.remove(at);
+    }
+
+    fn keeps_order(&self) -> bool {
+        false
     }
 
     async fn close(mut self) -> u64 {
@@ -254,7 +257,6 @@ impl Source for ShareSource {
             answers.push(answer);
         }
         let released = join_all(answers).await.into_iter().map(Result::unwrap_or_default).sum();
-        self.context.metrics.released.inc_by(released);
         drop(self.leave.take());
         // The task bounds its own farewell.
         let _ = self.membership.await;

@@ -162,6 +162,13 @@ pub struct Place {
     pub address: Arc<str>,
 }
 
+impl Place {
+    /// The host of the address: a name, or an IP address, of version 6 in brackets.
+    pub fn host(&self) -> &str {
+        self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host)
+    }
+}
+
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cluster {} ({})", self.cluster, self.address)

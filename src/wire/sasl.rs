@@ -1,6 +1,7 @@
 //! SASL: who we are. One conversation authenticates a connection, and another one does so again before its session ends (KIP-368).
 
 mod endpoint;
+pub mod kerberos;
 mod scram;
 pub mod token;
 
@@ -10,9 +11,10 @@ use kafka_protocol::protocol::StrBytes;
 use zeroize::Zeroizing;
 
 use crate::config::secret::SecretError;
-use crate::config::security::{Login, SaslConfig};
+use crate::config::security::{KerberosConfig, Login, SaslConfig};
 use crate::wire::connection::Writer;
 use crate::wire::error::{Code, WireError, code_of};
+use kerberos::{Helper, KerberosError};
 use scram::Scram;
 use token::TokenCache;
 
@@ -24,17 +26,22 @@ pub type SessionMs = i64;
 pub struct Sasl {
     config: SaslConfig,
     tokens: TokenCache,
+    kerberos: Helper,
 }
 
 /// Why a conversation failed on our side.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+#[non_exhaustive]
+pub enum Refusal {
     /// Our own secrets.
     #[error("{0}")]
     Secret(#[from] SecretError),
     /// There is no token.
     #[error("{0}")]
     Token(#[from] token::TokenError),
+    /// There are no tickets, or the broker is not who it should be.
+    #[error("{0}")]
+    Kerberos(#[from] KerberosError),
     /// The broker does not follow the mechanism, or does not know the password either.
     #[error("{0}")]
     Broker(&'static str),
@@ -43,16 +50,18 @@ pub(crate) enum Refusal {
 impl Sasl {
     /// Nobody has been asked yet.
     pub fn new(config: SaslConfig) -> Self {
-        Self { config, tokens: TokenCache::default() }
+        Self { config, tokens: TokenCache::default(), kerberos: Helper::default() }
     }
 
     /// Whether the secrets can be looked up.
-    pub fn check(&self) -> Result<(), SecretError> {
-        self.config.user().map(drop)?;
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.config.user()?;
         match &self.config {
-            SaslConfig::Plain(login) | SaslConfig::Scram(_, login) => login.password.reveal().map(drop),
-            SaslConfig::OauthBearer(_) => Ok(()),
+            SaslConfig::Plain(login) | SaslConfig::Scram(_, login) => login.password.reveal().map(drop)?,
+            SaslConfig::OauthBearer(_) => {}
+            SaslConfig::Gssapi(config) => kerberos::check(config)?,
         }
+        Ok(())
     }
 
     /// Authenticates a connection on which nothing else is on its way.
@@ -71,6 +80,7 @@ impl Sasl {
                 let token = self.tokens.token(source).await;
                 self.bearer(token.map_err(|cause| self.cannot(writer, &cause.into()))?, writer).await
             }
+            SaslConfig::Gssapi(config) => self.tickets(config, writer).await,
         };
         if matches!(&conversed, Err(WireError::Unauthenticated { .. })) {
             self.tokens.forget().await;
@@ -130,6 +140,24 @@ impl Sasl {
         self.say(b"\x01", writer).await
     }
 
+    async fn tickets(
+        &self,
+        config: &KerberosConfig,
+        writer: &mut Writer,
+    ) -> Result<SaslAuthenticateResponse, WireError> {
+        let host = writer.place().host().to_owned();
+        let begun = self.kerberos.begin(config, &host).await;
+        let (conversation, mut said) = begun.map_err(|cause| self.cannot(writer, &cause.into()))?;
+        loop {
+            let reply = self.say(&said.token, writer).await.inspect_err(|_| self.kerberos.forget())?;
+            if said.is_last {
+                return Ok(reply);
+            }
+            let answered = conversation.answer(&reply.auth_bytes).await;
+            said = answered.map_err(|cause| self.cannot(writer, &cause.into()))?;
+        }
+    }
+
     async fn say(&self, message: &[u8], writer: &mut Writer) -> Result<SaslAuthenticateResponse, WireError> {
         let request = SaslAuthenticateRequest::default().with_auth_bytes(Bytes::copy_from_slice(message));
         let reply = writer.exchange(&request).await?;
@@ -141,6 +169,9 @@ impl Sasl {
                 let remedy = match (&self.config, code) {
                     (SaslConfig::OauthBearer(_), Code::SaslAuthenticationFailed) => {
                         "check that the broker accepts tokens of this issuer, audience and scope"
+                    }
+                    (SaslConfig::Gssapi(_), Code::SaslAuthenticationFailed) => {
+                        "check the broker's keytab, and the clocks of both; the broker's log may say why"
                     }
                     (_, Code::SaslAuthenticationFailed) => {
                         "check sasl.username and sasl.password, and that the broker has this user for this mechanism"
@@ -164,6 +195,7 @@ impl Sasl {
             Refusal::Token(_) => {
                 "check sasl.oauthbearer.token.endpoint.url, client id and secret, and https.ca.location"
             }
+            Refusal::Kerberos(_) => "docs/OPERATIONS.md says under Kerberos what to look at",
             Refusal::Broker(_) => "check that this is the broker that is meant, and that the password is right",
         };
         self.refused(writer, cause.to_string(), remedy)

@@ -24,6 +24,8 @@ pub enum AcknowledgeType {
     Accept = 1,
     /// Not done: somebody else may try, at the cost of one delivery attempt.
     Release = 2,
+    /// Given up: nobody is to try again.
+    Reject = 3,
     /// Still in work: start the acquisition lock anew.
     Renew = 4,
 }

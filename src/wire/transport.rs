@@ -27,8 +27,7 @@ pub async fn connect(place: &Place, tls: Option<&Arc<Tls>>) -> Result<(Incoming,
         let (incoming, departing) = stream.into_split();
         return Ok((Box::new(incoming), Box::new(departing)));
     };
-    let host = place.address.rsplit_once(':').map_or(&*place.address, |(host, _)| host);
-    let shaken = in_time(tls.connect(host, stream)).await.map_err(failed)?;
+    let shaken = in_time(tls.connect(place.host(), stream)).await.map_err(failed)?;
     let (incoming, departing) = tokio::io::split(shaken.map_err(|fault| refused(place, &fault))?);
     Ok((Box::new(incoming), Box::new(departing)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +32,7 @@ pub(crate) struct Flow {
     /// The share group.
     pub(crate) group: String,
     lines: Vec<String>,
+    variables: Vec<(String, PathBuf)>,
 }
 
 impl Flow {
@@ -57,7 +58,7 @@ impl Flow {
             "flows.f.transaction.timeout.ms = 1000".to_owned(),
             "flows.f.share.acquisition.lock.timeout.ms = 11001".to_owned(),
         ];
-        Self { group, lines }
+        Self { group, lines, variables: vec![] }
     }
 
     /// The same under another name, by which transactions of dead workers are found: all other flows of the suite are `f`.
@@ -75,6 +76,13 @@ impl Flow {
         let key = |line: &str| line.split(" = ").next().map(str::to_owned);
         self.lines.retain(|before| key(before) != key(line));
         self.lines.push(line.to_owned());
+        self
+    }
+
+    /// A variable in the environment of its workers.
+    #[must_use]
+    pub(crate) fn with_variable(mut self, name: &str, path: PathBuf) -> Self {
+        self.variables.push((name.to_owned(), path));
         self
     }
 
@@ -125,7 +133,8 @@ impl Flow {
     /// The same with a status address that was chosen before.
     pub(crate) fn start_at(&self, address: SocketAddr) -> Worker {
         let file = format!("bridge.status.address = \"{address}\"\n{}", self.text());
-        let process = process::Bridge::start(Path::new(env!("CARGO_BIN_EXE_sharebridge")), &file).unwrap();
+        let binary = Path::new(env!("CARGO_BIN_EXE_sharebridge"));
+        let process = process::Bridge::start_in(binary, &file, &self.variables).unwrap();
         Worker { process, address }
     }
 }

@@ -9,7 +9,9 @@ use cluster::{Verification, pair, unique};
 use crate::bridge::{Flow, alter_topic, arrived, await_all, eventually};
 use crate::flow::{assert_copied, producer, send};
 use crate::ordered::order::await_in_order;
+use crate::tidy::metrics::assert_told;
 use rdkafka::producer::Producer;
+use sharebridge::config::Protocol;
 
 const COMPACT: [(&str, &str); 1] = [("cleanup.policy", "compact")];
 
@@ -34,6 +36,11 @@ fn a_compacted_topic_is_copied_in_order_beside_the_others() {
     let order = await_in_order((&pair().source, &pair().target), &compacted, 2 * RECORDS);
     assert_eq!(order.duplicates, 0);
     worker.await_ready();
+    // Each lane has the sensors of the way that it reads: the last one reads what is compacted.
+    let lanes = |name: &str| worker.metrics().lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!(worker.metric(&format!("sink_record_acquire_total{{topic={compacted}}}")), 0);
+    assert_eq!(worker.metric(&format!("sink_record_read_total{{topic={compacted}}}")), 2 * RECORDS as i64);
+    assert_eq!((lanes("sharebridge_partition_count{"), worker.metric("partition_count")), (1, 2));
 }
 
 #[test]
@@ -91,6 +98,13 @@ fn with_the_key_a_compacted_topic_is_copied_with_its_tombstones() {
         Flow::new(pair(), &[&topic]).with("flows.f.allow.unordered.compacted = true").with("flows.f.lanes.count = 1");
     let worker = flow.start();
     let copied = assert_copied(&topic);
+    worker.await_metric("sink_record_acknowledge_total", 300);
+    eventually("all lags are told", || worker.metrics().contains("sharebridge_group_lag{").then_some(()));
+    assert_told(&worker.metrics(), Protocol::Share);
+    assert!(
+        worker.metric("acknowledge_time_seconds_count") > 0 && worker.metric("replication_latency_seconds_count") > 0
+    );
+    assert_eq!(worker.metric("in_flight_window_records"), 4_000);
     let count = |value: Option<&[u8]>| copied.iter().filter(|record| record.value.as_deref() == value).count();
     assert_eq!((count(Some(b"first")), count(None), count(Some(b""))), (200, 50, 50));
     assert_eq!(pair().target.topic_config(&topic).unwrap()["cleanup.policy"], "compact");
@@ -118,7 +132,7 @@ fn what_compaction_has_left_is_copied_as_it_is() {
         (records == read_all(source, &topic, Isolation::Committed).ok()?).then_some(records)
     });
     println!("{} of {written} records are left", original.len());
-    let _worker = Flow::new(pair(), &[&topic]).with("flows.f.group.protocol = \"consumer\"").start();
+    let worker = Flow::new(pair(), &[&topic]).with("flows.f.group.protocol = \"consumer\"").start();
     let contents = |records: &[Record]| -> Vec<_> {
         let mut contents: Vec<_> = records.iter().map(|r| (r.partition, r.key.clone(), r.value.clone())).collect();
         contents.sort_by_key(|(partition, ..)| *partition);
@@ -129,4 +143,9 @@ fn what_compaction_has_left_is_copied_as_it_is() {
         (copy.len() >= original.len()).then_some(copy)
     });
     assert_eq!(contents(&copy), contents(&original));
+    worker.await_metric("offset_commit_completion_total", 1);
+    eventually("all lags are told", || worker.metrics().contains("sharebridge_group_lag{").then_some(()));
+    assert_told(&worker.metrics(), Protocol::Consumer);
+    let read = worker.metric("sink_record_read_total");
+    assert!(read >= i64::try_from(original.len()).unwrap(), "{read} of {}", original.len());
 }

@@ -59,7 +59,7 @@ fn a_target_with_old_transactions_is_written_in_them_until_they_are_raised() {
     (1..4).for_each(|round| copy_round((source, target), &topic, round));
     // Sequences go on from one transaction to the next.
     assert_eq!(producers(target, &topic, 0).len(), 1);
-    assert!(worker.metric("transaction_commit_total") > 2);
+    assert!(worker.metric("transaction_total{outcome=committed}") > 2);
 
     // Doubt: the target freezes under load. Only a new epoch ends it.
     let stream = Stream::start(source, &topic, 4 * RECORDS);

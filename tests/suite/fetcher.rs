@@ -11,6 +11,7 @@ use cluster::read::{Isolation, end_offsets, scan};
 use cluster::{Cluster, pair, unique};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Message};
+use sharebridge::metrics::LossLabels;
 use sharebridge::source::consumer::fetcher::Jump;
 
 use crate::bridge::DEADLINE;
@@ -160,7 +161,8 @@ async fn what_retention_has_removed_is_told_and_reading_goes_on_behind_it() {
         assert_eq!(stage.offsets(0), (60..100).collect::<Vec<_>>());
         assert_eq!((stage.offsets(1).len(), &stage.read[&1].jumps[..]), (100, &[][..]));
         assert_eq!(stage.read[&2].jumps, [(500, 100, Jump::Truncated)]);
-        assert_eq!((stage.metrics.expired.get(), stage.metrics.truncated.get()), (50, 1));
+        let lost = stage.metrics.records_lost.get_or_create_owned(&LossLabels { cause: "retention" });
+        assert_eq!((lost.get(), stage.metrics.truncated.get()), (50, 1));
         stage.close().await;
         assert_eq!(stage.health.troubles(), []);
     }

@@ -173,7 +173,7 @@ fn records_are_held_while_the_target_is_away() {
     assert_same(&pair, &topic);
     pair.target.kill().unwrap();
     write(1);
-    worker.await_metric("sink_record_acquire_total", 2_001);
+    worker.await_metric("sink_record_read_total", 2_001);
     println!("{}", worker.await_trouble(&["target", "dr"]));
     assert!(worker.is_alive());
     pair.target.start_again().unwrap();

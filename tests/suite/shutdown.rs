@@ -84,7 +84,7 @@ fn each_worker_of_a_row_begins_where_the_one_before_has_ended() {
             match number % 4 {
                 0 => eventually("it is alive", || worker.is_alive().then_some(())),
                 1 => drop(worker.await_metric("sink_record_acquire_total", 1)),
-                2 => drop(worker.await_metric("transaction_commit_total", 1)),
+                2 => drop(worker.await_metric("transaction_total{outcome=committed}", 1)),
                 _ => drop(worker.await_metric("sink_record_send_total", 300 * number as i64)),
             }
             again += worker.metric("sink_record_redelivery_total");

@@ -2,6 +2,7 @@
 //! Needs no Kafka.
 
 mod documents;
+pub(crate) mod metrics;
 mod rings;
 mod shape;
 

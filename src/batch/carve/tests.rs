@@ -1,10 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::batch::TimestampType;
 use crate::batch::header;
+use crate::batch::records::Records;
 use crate::batch::records::put_varint;
 use crate::batch::sample::{CODECS, Sample, SampleRecord};
 use crate::batch::{Hop, Placement, forwardable_to, partitioner};
+use crate::limits::{DECOMPRESSED_BYTES_MAX, RECORDS_PER_BATCH_MAX};
 
 const SIZE_MAX: usize = 1 << 20;
 

@@ -101,7 +101,7 @@ async fn configs(client: &mut Client, seen: &Seen, existing: &[&str]) -> Result<
 }
 
 /// Looks at transactions: their version, and whether they may be written.
-pub(super) async fn transactions(client: &mut Client, flow: &Flow) -> Result<Finding, WireError> {
+pub(in crate::bridge) async fn transactions(client: &mut Client, flow: &Flow) -> Result<Finding, WireError> {
     let subject = "target transactions";
     let level = client.anybody().await?.feature(TransactionVersion::FEATURE).await?;
     let version = TransactionVersion::of(level);

@@ -20,6 +20,7 @@ pub(super) struct Lags {
 impl Lags {
     /// Nothing is known yet.
     pub(super) fn new(metrics: FlowMetrics) -> Self {
+        metrics.window.set(-1);
         metrics.backlog.set(-1);
         metrics.delay.set(-1);
         Self { shown: HashSet::new(), delays: Delays::default(), metrics }

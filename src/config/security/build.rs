@@ -4,8 +4,8 @@ use super::super::error::Problem;
 use super::super::secret::Secret;
 use super::super::section::View;
 use super::{
-    Identity, Login, Material, Origin, SaslConfig, ScramHash, SecurityConfig, Store, TlsConfig, TokenEndpoint,
-    TokenSource, Trust, jaas,
+    Identity, KerberosConfig, Login, Material, Origin, SaslConfig, ScramHash, SecurityConfig, Store, TlsConfig,
+    TokenEndpoint, TokenSource, Trust, jaas,
 };
 
 /// Builds the protection of a cluster; what is wrong goes to the errors of the view.
@@ -120,6 +120,9 @@ fn identity(view: &mut View<'_>) -> Option<Identity> {
 
 fn sasl(view: &mut View<'_>) -> Option<SaslConfig> {
     let mechanism = view.text("sasl.mechanism")?;
+    for key in view.given_keys("sasl.kerberos.").filter(|_| mechanism != "GSSAPI") {
+        view.report(key, Problem::NeedsKerberos { mechanism: mechanism.clone() });
+    }
     match mechanism.as_str() {
         "PLAIN" => login(view, "PLAIN", "PlainLoginModule").map(SaslConfig::Plain),
         "SCRAM-SHA-256" => {
@@ -129,8 +132,9 @@ fn sasl(view: &mut View<'_>) -> Option<SaslConfig> {
             login(view, "SCRAM-SHA-512", "ScramLoginModule").map(|login| SaslConfig::Scram(ScramHash::Sha512, login))
         }
         "OAUTHBEARER" => tokens(view).map(SaslConfig::OauthBearer),
+        _ if cfg!(feature = "kerberos") => Some(SaslConfig::Gssapi(kerberos(view))),
         _ => {
-            view.report("sasl.mechanism", Problem::Kerberos);
+            view.report("sasl.mechanism", Problem::WithoutKerberos);
             None
         }
     }
@@ -201,4 +205,32 @@ fn tokens(view: &mut View<'_>) -> Option<TokenSource> {
         scope: view.optional("sasl.oauthbearer.scope").or_else(in_module),
         trust: file(view, "https.ca.location").map_or(Trust::System, Trust::Pem),
     }))
+}
+
+fn kerberos(view: &mut View<'_>) -> KerberosConfig {
+    const JAAS: &str = "sasl.jaas.config";
+    const KEYTAB: &str = "sasl.kerberos.keytab";
+    for key in ["sasl.username", "sasl.password"].into_iter().filter(|key| view.is_given(key)).collect::<Vec<_>>() {
+        view.report(key, Problem::Needless { why: "Kerberos takes no user and password" });
+    }
+    only_one(view, &[JAAS, "sasl.kerberos.principal"]);
+    only_one(view, &[JAAS, KEYTAB]);
+    let config = module(view, "GSSAPI", "Krb5LoginModule");
+    let option = |name| Some(config.as_ref()?.option(name).reveal().ok()?.to_string());
+    if option("ticketCache").is_some() {
+        let remedy = "name the credential cache in the variable KRB5CCNAME of the process";
+        let error = jaas::JaasError::NotFollowed { option: "ticketCache", remedy };
+        view.report(JAAS, Problem::Secret(error.into()));
+    }
+    let uses_keytab = option("useKeyTab").is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    let in_module = option("keyTab").filter(|_| uses_keytab);
+    if uses_keytab && in_module.is_none() {
+        view.report(JAAS, Problem::Secret(jaas::JaasError::Missing("keyTab").into()));
+    }
+    let named = option("serviceName").filter(|_| view.given_keys("sasl.kerberos.service.name").next().is_none());
+    KerberosConfig {
+        service: named.or_else(|| view.text("sasl.kerberos.service.name")).unwrap_or_default(),
+        principal: view.optional("sasl.kerberos.principal").or_else(|| option("principal")),
+        keytab: view.optional(KEYTAB).or(in_module).map(Into::into),
+    }
 }

@@ -22,6 +22,14 @@ pub enum JaasError {
     /// An option is not given.
     #[error("lacks the option {0}, add it")]
     Missing(&'static str),
+    /// An option that a Java client would follow.
+    #[error("has the option {option}, which cannot be followed here, {remedy}")]
+    NotFollowed {
+        /// Its name.
+        option: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
 }
 
 /// Last part of the class name of the module, such as `PlainLoginModule`.

@@ -1,6 +1,8 @@
 //! Keys of TLS and SASL.
 
 use super::*;
+#[cfg(feature = "kerberos")]
+use crate::config::security::KerberosConfig;
 use crate::config::security::{Identity, Origin, SaslConfig, ScramHash, TokenSource, Trust};
 
 /// A cluster from line 9 on, with these lines behind two of its own, and a flow that reads it.
@@ -97,10 +99,6 @@ fn what_does_not_fit_together_is_refused() {
             "12: [clusters.c] ssl.keystore.type: JKS is Java's own form and not read here, convert the file with: keytool -importkeystore -srckeystore /k -destkeystore /k.p12 -deststoretype PKCS12, and give that one with the type PKCS12",
         ),
         (
-            "security.protocol = 'SASL_SSL'",
-            "9: [clusters.c] sasl.mechanism: GSSAPI (Kerberos) is not possible yet, name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, or use client certificates with security.protocol SSL",
-        ),
-        (
             "security.protocol = 'SASL_SSL'\nsasl.mechanism = 'PLAIN'\nsasl.username = 'u'",
             "9: [clusters.c] sasl.password: is missing, PLAIN needs it, add it",
         ),
@@ -119,6 +117,67 @@ fn what_does_not_fit_together_is_refused() {
     ] {
         refused(lines, expected);
     }
+}
+
+#[test]
+#[cfg(feature = "kerberos")]
+fn kerberos_finds_keytab_and_principal() {
+    let kerberos = |lines: &str| match security(&format!("security.protocol = 'SASL_SSL'\n{lines}")).sasl {
+        Some(SaslConfig::Gssapi(kerberos)) => kerberos,
+        other => panic!("{other:?}"),
+    };
+    let config = |service: &str, principal: Option<&str>, keytab: Option<&str>| KerberosConfig {
+        service: service.to_owned(),
+        principal: principal.map(str::to_owned),
+        keytab: keytab.map(Into::into),
+    };
+    assert_eq!(kerberos(""), config("kafka", None, None));
+    let own = "sasl.kerberos.keytab = '/k'\nsasl.kerberos.principal = 'p@R'\nsasl.kerberos.service.name = 's'";
+    assert_eq!(kerberos(own), config("s", Some("p@R"), Some("/k")));
+    let jaas = |options: &str| kerberos(&format!("sasl.jaas.config = 'c.Krb5LoginModule required {options};'"));
+    let all = "useKeyTab=true keyTab=\"/k\" principal=\"p@R\" serviceName=s storeKey=true";
+    assert_eq!(jaas(all), config("s", Some("p@R"), Some("/k")));
+    assert_eq!(jaas("useTicketCache=true keyTab=\"/k\""), config("kafka", None, None));
+}
+
+#[test]
+#[cfg(feature = "kerberos")]
+fn what_does_not_fit_kerberos_is_refused() {
+    let gssapi = "security.protocol = 'SASL_SSL'\n";
+    for (lines, expected) in [
+        (
+            "sasl.jaas.config = 'c.Krb5LoginModule required useKeyTab=true;'",
+            "12: [clusters.c] sasl.jaas.config: lacks the option keyTab, add it",
+        ),
+        (
+            "sasl.jaas.config = 'c.Krb5LoginModule required useTicketCache=true ticketCache=\"/c\";'",
+            "12: [clusters.c] sasl.jaas.config: has the option ticketCache, which cannot be followed here, name the credential cache in the variable KRB5CCNAME of the process",
+        ),
+        (
+            "sasl.jaas.config = 'c.Krb5LoginModule required;'\nsasl.kerberos.keytab = '/k'",
+            "13: [clusters.c] sasl.kerberos.keytab: is given beside sasl.jaas.config, remove one of the two",
+        ),
+        ("sasl.password = 'p'", "12: [clusters.c] sasl.password: Kerberos takes no user and password, remove it"),
+        (
+            "sasl.kerberos.kinit.cmd = '/usr/bin/kinit'",
+            "12: [clusters.c] sasl.kerberos.kinit.cmd: no kinit is run: tickets come from sasl.kerberos.keytab or from the default credential cache, remove it",
+        ),
+    ] {
+        refused(&format!("{gssapi}{lines}"), expected);
+    }
+    refused(
+        "security.protocol = 'SASL_SSL'\nsasl.mechanism = 'PLAIN'\nsasl.username = 'u'\nsasl.password = 'p'\nsasl.kerberos.keytab = '/k'",
+        "15: [clusters.c] sasl.kerberos.keytab: is given, but sasl.mechanism is PLAIN, set that to GSSAPI or remove this key",
+    );
+}
+
+#[test]
+#[cfg(not(feature = "kerberos"))]
+fn a_build_without_kerberos_says_how_to_get_it() {
+    refused(
+        "security.protocol = 'SASL_SSL'",
+        "9: [clusters.c] sasl.mechanism: this sharebridge was built without Kerberos, build it with the feature kerberos (cargo build --release --features kerberos), or name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+    );
 }
 
 #[test]

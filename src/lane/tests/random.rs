@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::stage::{Answer, Event, Piece, Script, parcel};
+use super::stage::{Answer, Errors, Event, Piece, Script, parcel};
 use crate::batch::OffsetRange;
 use crate::limits::HOLD_RETRY;
 use crate::sink::Fate;
@@ -25,7 +25,8 @@ fn offsets(pieces: &[Piece]) -> impl Iterator<Item = (i32, i64)> {
     pieces.iter().flat_map(|(partition, first, last)| (*first..=*last).map(|offset| (*partition, offset)))
 }
 
-/// Panics where something was committed twice, settled twice, or settled without a commit. Returns what was settled or lost.
+/// Panics where something was committed twice, settled twice, settled without a commit, or rejected after one. Returns what was settled,
+/// rejected or lost.
 pub(super) fn check(journal: &[Event]) -> BTreeSet<(i32, i64)> {
     let (mut committed, mut finished, mut written) = (BTreeSet::new(), BTreeSet::new(), &vec![]);
     for event in journal {
@@ -39,6 +40,11 @@ pub(super) fn check(journal: &[Event]) -> BTreeSet<(i32, i64)> {
             Event::Settled(pieces) => {
                 for offset in offsets(pieces) {
                     assert!(committed.contains(&offset) && finished.insert(offset), "{offset:?} wrongly settled");
+                }
+            }
+            Event::Rejected(pieces) => {
+                for offset in offsets(pieces) {
+                    assert!(!committed.contains(&offset) && finished.insert(offset), "{offset:?} wrongly rejected");
                 }
             }
             Event::Lost(pieces) => finished.extend(offsets(pieces)),
@@ -69,7 +75,12 @@ fn shipments(drawn: Vec<Vec<(i32, usize, bool)>>) -> Vec<Vec<Parcel>> {
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
-    let codes = vec![Code::NotLeaderOrFollower, Code::MessageTooLarge, Code::OutOfOrderSequenceNumber];
+    let codes = vec![
+        Code::NotLeaderOrFollower,
+        Code::TopicAuthorizationFailed,
+        Code::InvalidRecord,
+        Code::OutOfOrderSequenceNumber,
+    ];
     prop_oneof![
         Just(Answer::Fine),
         (0..30u64).prop_map(|seconds| Answer::Down(Duration::from_secs(seconds))),
@@ -86,13 +97,16 @@ proptest! {
     fn each_record_is_committed_then_settled_once_or_it_was_lost(
         drawn in prop::collection::vec(shipment(), 0..6),
         answers in prop::collection::vec(answer(), 0..12),
+        poison in prop::collection::vec(0..20i64, 0..3),
+        policy in prop::sample::select(vec![Errors::Skip, Errors::DeadLetter(0), Errors::DeadLetter(3)]),
+        keeps_order in prop::bool::ANY,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let shipments = shipments(drawn);
         let spans: Vec<(i32, OffsetRange)> = shipments.iter().flatten().map(|p| (p.at.partition, p.span)).collect();
         let answers_count = answers.len() as u32;
         let journal = runtime.block_on(async {
-            let stage = Script::of(shipments, answers).play();
+            let stage = Script { poison, policy, keeps_order, ..Script::of(shipments, answers) }.play();
             // Each answer costs at most its own time and that of one trial.
             stage.pass((answers_count + 2) * (HOLD_RETRY + Duration::from_secs(40))).await;
             assert!(stage.troubles().is_empty(), "{:?}", stage.troubles());

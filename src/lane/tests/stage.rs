@@ -1,20 +1,24 @@
 //! A lane between a scripted source and a scripted sink, and the journal of what happened between them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::batch::{OffsetRange, sample, within};
-use crate::config::RateLimits;
+use crate::batch::{OffsetRange, RecordBatch, sample, within};
+use crate::config::{Protocol, RateLimits};
+use crate::dead_letter::Sender;
 use crate::health::Health;
 use crate::lane::brake::Brake;
+use crate::lane::tolerance::{DeadLetters, Policy, Tolerance};
 use crate::lane::{Lane, Wish};
 use crate::metrics::FlowMetrics;
-use crate::sink::{Fate, PartitionFault, Sink, SinkError, Written};
+use crate::sink::{Fate, PartitionFault, Refused, Sink, SinkError, Written};
 use crate::source::{Hold, Parcel, Settlement, Shipment, Source, TopicPartition};
 use crate::wire::error::Place;
 use crate::wire::{Code, WireError};
@@ -38,6 +42,10 @@ pub(super) enum Event {
     NotCommitted,
     Aborted,
     Settled(Vec<Piece>),
+    /// Given up, and acknowledged as such.
+    Rejected(Vec<Piece>),
+    /// Written as dead letters.
+    Kept(Vec<Piece>),
     Paused(i32),
     Resumed(i32),
     Closed,
@@ -70,6 +78,18 @@ pub(super) enum Answer {
     Hang,
 }
 
+/// What is done with records that cannot be delivered.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Errors {
+    Stop,
+    Skip,
+    /// With so many failures of the place for dead letters before one is written.
+    DeadLetter(u32),
+}
+
+/// The delivery limit of the group.
+pub(super) const DELIVERY_COUNT_MAX: i16 = 10;
+
 /// The script of a play.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -84,6 +104,16 @@ pub(super) struct Script {
     pub(super) answers: Vec<Answer>,
     /// Partitions whose leader answers nobody: a write to one of them fails after [`SILENCE`].
     pub(super) silent: Vec<i32>,
+    /// Offsets of partition 0 for which the sink refuses each write.
+    pub(super) poison: Vec<i64>,
+    /// Offsets of partition 0 that the sink refuses while it takes the others, with how often, and whether for good from then on.
+    pub(super) refused: Vec<(i64, u32, bool)>,
+    /// Whether the sink refuses record batches that cannot be read.
+    pub(super) reads_batches: bool,
+    /// What the lane does with records that it cannot deliver.
+    pub(super) policy: Errors,
+    /// Whether the source keeps order.
+    pub(super) keeps_order: bool,
     /// The memory of the lane.
     pub(super) bytes_max: usize,
     /// What the brake allows.
@@ -101,6 +131,11 @@ impl Script {
             write_bytes_max: usize::MAX,
             answers,
             silent: vec![],
+            poison: vec![],
+            refused: vec![],
+            reads_batches: false,
+            policy: Errors::Stop,
+            keeps_order: false,
             bytes_max: 1 << 20,
             limits: RateLimits::default(),
             pace: Duration::ZERO,
@@ -114,12 +149,17 @@ impl Script {
             in_flight: self.in_flight,
             asked_for: vec![],
             given: vec![],
+            keeps_order: self.keeps_order,
+            paused: BTreeSet::new(),
             pace: self.pace,
             journal: journal.clone(),
         };
         let sink = FakeSink {
             answers: self.answers.into(),
             silent: self.silent,
+            poison: self.poison,
+            refused: self.refused,
+            reads_batches: self.reads_batches,
             down_until: Instant::now() + self.down,
             write_bytes_max: self.write_bytes_max,
             pace: self.pace,
@@ -128,10 +168,23 @@ impl Script {
             journal: journal.clone(),
         };
         let (wish, watched) = watch::channel(Wish::Run);
-        let (health, metrics) = (Health::default(), FlowMetrics::default());
+        let (health, mut registry) = (Health::default(), Registry::default());
+        let metrics = FlowMetrics::register(&mut registry, "f");
         let brake = Brake::new(watch::channel(self.limits).1, Instant::now());
-        let lane = Lane::new((source, sink), (self.bytes_max, brake), watched, (health.clone(), metrics.clone()));
-        Stage { journal, wish, health, metrics, lane: tokio::spawn(lane.run()) }
+        let policy = match self.policy {
+            Errors::Stop => Policy::Stop,
+            Errors::Skip => Policy::Skip,
+            Errors::DeadLetter(failures) => {
+                let letters = LetterBox { failures, journal: journal.clone() };
+                let sender = Sender { flow: "f".to_owned(), lane: 0, cluster: "c".to_owned() };
+                Policy::DeadLetter(DeadLetters::new(Box::new(letters), sender))
+            }
+        };
+        let tolerance = Tolerance { policy, delivery_count_max: DELIVERY_COUNT_MAX };
+        let ends = (source, Box::new(sink) as Box<dyn Sink>, tolerance);
+        let lane =
+            Lane::new(ends, (self.bytes_max, brake), watched, (health.clone(), metrics.lane(0, Protocol::Share)));
+        Stage { journal, wish, health, registry, metrics, lane: tokio::spawn(lane.run()) }
     }
 }
 
@@ -140,6 +193,7 @@ pub(super) struct Stage {
     journal: Journal,
     wish: watch::Sender<Wish>,
     health: Health,
+    registry: Registry,
     pub(super) metrics: FlowMetrics,
     lane: JoinHandle<u64>,
 }
@@ -170,6 +224,13 @@ impl Stage {
         self.journal.0.lock().unwrap().clone()
     }
 
+    /// The metrics as they are scraped.
+    pub(super) fn told(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
     /// Subjects in trouble.
     pub(super) fn troubles(&self) -> Vec<String> {
         self.health.troubles().into_iter().map(|(subject, _)| subject).collect()
@@ -193,6 +254,7 @@ pub(super) fn parcel(partition: i32, first: i64, counts: &[i32]) -> Parcel {
         span,
         delivery_count: 1,
         fragile: false,
+        fetched_at: Instant::now(),
     }
 }
 
@@ -218,6 +280,8 @@ struct FakeSource {
     /// What the poll that is under way will bring.
     asked_for: Vec<Parcel>,
     given: Vec<Arc<Hold>>,
+    keeps_order: bool,
+    paused: BTreeSet<i32>,
     pace: Duration,
     journal: Journal,
 }
@@ -232,7 +296,9 @@ impl FakeSource {
 impl Source for FakeSource {
     async fn poll(&mut self, bytes_max: usize, patience: Duration) -> Shipment {
         self.journal.add(Event::Polled);
-        match self.shipments.pop_front_if(|_| bytes_max > 0) {
+        // What is on its way of a paused partition does not count where order is kept.
+        let is_open = |parcel: &Parcel| !self.keeps_order || !self.paused.contains(&parcel.at.partition);
+        match self.shipments.pop_front_if(|parcels| bytes_max > 0 && parcels.iter().all(is_open)) {
             Some(parcels) => {
                 // A poll that is given up leaves its parcels on their way.
                 self.asked_for = parcels;
@@ -257,16 +323,27 @@ impl Source for FakeSource {
 
     async fn settle(&mut self, settlements: Vec<Settlement>) {
         sleep(self.pace).await;
-        self.journal.add(Event::Settled(pieces(settlements.iter().map(|s| (&s.parcel, &s.held)))));
+        let (rejected, settled): (Vec<_>, Vec<_>) = settlements.iter().partition(|settlement| settlement.is_rejected);
+        for (part, event) in [(settled, Event::Settled as fn(Vec<Piece>) -> Event), (rejected, Event::Rejected)] {
+            if !part.is_empty() {
+                self.journal.add(event(pieces(part.iter().map(|s| (&s.parcel, &s.held)))));
+            }
+        }
         settlements.iter().for_each(|s| s.parcel.hold.drop_range(s.parcel.span));
     }
 
     fn pause(&mut self, at: &TopicPartition) {
+        self.paused.insert(at.partition);
         self.journal.add(Event::Paused(at.partition));
     }
 
     fn resume(&mut self, at: &TopicPartition) {
+        self.paused.remove(&at.partition);
         self.journal.add(Event::Resumed(at.partition));
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.keeps_order
     }
 
     async fn close(self) -> u64 {
@@ -283,6 +360,9 @@ struct FakeSink {
     write_bytes_max: usize,
     pace: Duration,
     silent: Vec<i32>,
+    poison: Vec<i64>,
+    refused: Vec<(i64, u32, bool)>,
+    reads_batches: bool,
     is_open: bool,
     /// How often a commit will not be answered, and how it will end.
     transaction: Option<(u32, Fate)>,
@@ -306,7 +386,23 @@ fn refused(partition: i32, code: Code) -> SinkError {
     SinkError::Partitions(vec![(at(partition), PartitionFault::Target(error))])
 }
 
+fn has(ranges: &[OffsetRange], offset: i64) -> bool {
+    ranges.iter().any(|range| (range.first..=range.last).contains(&offset))
+}
+
 impl FakeSink {
+    fn refuse(&mut self, held: &[OffsetRange]) -> Vec<Refused> {
+        let asked =
+            self.refused.iter_mut().filter(|(offset, times, for_good)| has(held, *offset) && (*times > 0 || *for_good));
+        asked
+            .map(|(offset, times, _)| {
+                let is_retriable = *times > 0;
+                *times = times.saturating_sub(1);
+                Refused { offset: *offset, is_retriable, class: "Picky".to_owned(), why: "not today".to_owned() }
+            })
+            .collect()
+    }
+
     /// Takes away what the script says that the source loses.
     fn lose(&self, parcels: &[Parcel], (partition, first): (i32, i64)) {
         for parcel in parcels.iter().filter(|parcel| parcel.at.partition == partition) {
@@ -317,6 +413,7 @@ impl FakeSink {
     }
 }
 
+#[async_trait]
 impl Sink for FakeSink {
     async fn open(&mut self) -> Result<(), SinkError> {
         if Instant::now() < self.down_until {
@@ -337,16 +434,27 @@ impl Sink for FakeSink {
         let held: Vec<_> = parcels.iter().map(Parcel::held).collect();
         self.journal.add(Event::Wrote(pieces(parcels.iter().zip(&held))));
         if parcels.iter().all(|parcel| parcel.records.is_empty()) {
-            return Ok(held
-                .into_iter()
-                .map(|held| Written { held, offsets: vec![], looped: 0, bytes: 0, carved: vec![] })
-                .collect());
+            return Ok(held.into_iter().map(|held| Written { held, ..Written::default() }).collect());
         }
         self.transaction = Some((0, Fate::Committed));
         sleep(self.pace).await;
         if let Some(parcel) = parcels.iter().find(|parcel| self.silent.contains(&parcel.at.partition)) {
             sleep(SILENCE).await;
             return Err(SinkError::Partitions(vec![(parcel.at.clone(), PartitionFault::Target(silence()))]));
+        }
+        let is_poisoned =
+            |parcel: &Parcel| parcel.at.partition == 0 && self.poison.iter().any(|o| has(&parcel.held(), *o));
+        if parcels.iter().any(is_poisoned) {
+            return Err(refused(0, Code::InvalidRecord));
+        }
+        if self.reads_batches {
+            for parcel in parcels {
+                let ours = RecordBatch::split(parcel.records.clone()).map(Result::unwrap);
+                let ours = ours.filter(|batch| !within(&parcel.held(), batch.offsets()).is_empty());
+                if let Some(error) = ours.filter_map(|batch| batch.check().err()).next() {
+                    return Err(SinkError::Partitions(vec![(parcel.at.clone(), PartitionFault::Batch(error))]));
+                }
+            }
         }
         let is_too_large = parcels.iter().map(Parcel::size).sum::<usize>() > self.write_bytes_max;
         let answer = if is_too_large { Some(Answer::Down(Duration::ZERO)) } else { self.answers.pop_front() };
@@ -361,11 +469,12 @@ impl Sink for FakeSink {
             Answer::Decide(unanswered, fate) => self.transaction = Some((unanswered, fate)),
             Answer::Hang => std::future::pending().await,
         }
-        let written = |(parcel, held): (&Parcel, Vec<OffsetRange>)| {
+        let mut written = |(parcel, held): (&Parcel, Vec<OffsetRange>)| {
             let offsets = if parcel.records.is_empty() { vec![] } else { held.clone() };
-            Written { held, offsets, looped: 0, bytes: parcel.size() as u64, carved: vec![] }
+            let refused = if parcel.at.partition == 0 { self.refuse(&held) } else { vec![] };
+            Written { held, offsets, refused, bytes: parcel.size() as u64, ..Written::default() }
         };
-        Ok(parcels.iter().zip(held).map(written).collect())
+        Ok(parcels.iter().zip(held).map(&mut written).collect())
     }
 
     async fn commit(&mut self) -> Result<Fate, SinkError> {
@@ -392,6 +501,42 @@ impl Sink for FakeSink {
             self.journal.add(Event::Aborted);
         }
         is_open
+    }
+}
+
+/// A place for dead letters, which takes some time to take them.
+#[derive(Debug)]
+struct LetterBox {
+    failures: u32,
+    journal: Journal,
+}
+
+#[async_trait]
+impl Sink for LetterBox {
+    async fn open(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn write_max(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    async fn write(&mut self, parcels: &[Parcel]) -> Result<Vec<Written>, SinkError> {
+        if let Some(left) = self.failures.checked_sub(1) {
+            self.failures = left;
+            return Err(lost());
+        }
+        let held: Vec<_> = parcels.iter().map(Parcel::held).collect();
+        self.journal.add(Event::Kept(pieces(parcels.iter().zip(&held))));
+        Ok(held.into_iter().map(|held| Written { offsets: held.clone(), held, ..Written::default() }).collect())
+    }
+
+    async fn commit(&mut self) -> Result<Fate, SinkError> {
+        Ok(Fate::Committed)
+    }
+
+    async fn abort(&mut self) -> bool {
+        true
     }
 }
 

@@ -35,7 +35,7 @@ impl Load {
             share.batches.push(batch);
             share.origins.insert(from.clone());
         }
-        Written { held, offsets, looped, bytes, carved }
+        Written { held, offsets, refused: vec![], looped, bytes, carved }
     }
 
     /// Topic partitions of the target that get something, with their batches.

@@ -85,6 +85,7 @@ mod tests {
             span: OffsetRange { first: 0, last: i64::MAX },
             delivery_count: 1,
             fragile: false,
+            fetched_at: Instant::now(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::config::Protocol;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{COMMIT_PAUSE, LEAVE_MAX};
-use crate::metrics::FlowMetrics;
+use crate::metrics::LaneSensors;
 use crate::source::catalog::Watched;
 use crate::source::group::Offsets;
 use crate::source::start::{by_rule, reached_by};
@@ -37,7 +37,7 @@ pub struct Clerk {
     catalog: Watched,
     backoff: Backoff,
     health: Health,
-    metrics: FlowMetrics,
+    sensors: LaneSensors,
 }
 
 impl Clerk {
@@ -46,7 +46,7 @@ impl Clerk {
         flow: &Flow,
         ours: Ours,
         (assignment, catalog): (watch::Receiver<Option<Assignment>>, Watched),
-        (health, metrics): (Health, FlowMetrics),
+        (health, sensors): (Health, LaneSensors),
     ) -> Self {
         let (client, news) = (Client::new(flow.source.clone()), ours.news());
         Self {
@@ -58,7 +58,7 @@ impl Clerk {
             catalog,
             backoff: Backoff::default(),
             health,
-            metrics,
+            sensors,
         }
     }
 
@@ -105,13 +105,9 @@ impl Clerk {
         self.client.forget_coordinators();
         match error.code() {
             // The membership finds out what has become of us, and says it with the next assignment.
-            Some(
-                Code::UnknownMemberId
-                | Code::FencedMemberEpoch
-                | Code::StaleMemberEpoch
-                | Code::IllegalGeneration
-                | Code::RebalanceInProgress,
-            ) => tracing::debug!(group = self.flow.consumer.id, %error, "not committed yet"),
+            Some(code) if is_too_late(code) => {
+                tracing::debug!(group = self.flow.consumer.id, %error, "not committed yet")
+            }
             Some(_) | None => self.health.trouble(SUBJECT, error),
         }
         self.backoff.pause()
@@ -178,21 +174,36 @@ impl Clerk {
         let group = &self.flow.consumer.id;
         let connection = self.client.coordinator(CoordinatorKind::Group, group).await?;
         let by = Member { group, id: &member.member, instance: member.instance.as_deref(), epoch: member.epoch };
+        self.sensors.commit_number.inc();
         let answers = commit_as(&connection, &by, &offsets).await?;
         let mut refused = None;
         for ((key, at, position), answer) in uncommitted.into_iter().zip(answers) {
             match answer {
-                None => {
-                    let records = self.ours.table().store(key, position);
-                    self.metrics.acknowledged.inc_by(records);
-                }
+                None => self.ours.table().store(key, position),
                 Some(code) => refused = refused.or(Some((at, code))),
             }
         }
         self.ours.tell();
         let refusal = |(at, code)| connection.answered("OffsetCommit", &format!("group {group}, {at}"), (code, None));
+        match refused {
+            None => self.sensors.commits.record(1),
+            Some((_, code)) if is_too_late(code) => self.sensors.commits_skipped.record(1),
+            Some(_) => {}
+        }
         refused.map_or(Ok(()), |refused| Err(refusal(refused)))
     }
+}
+
+/// Whether a commit was refused for having been made by a member, or for an assignment, that is no more.
+fn is_too_late(code: Code) -> bool {
+    matches!(
+        code,
+        Code::UnknownMemberId
+            | Code::FencedMemberEpoch
+            | Code::StaleMemberEpoch
+            | Code::IllegalGeneration
+            | Code::RebalanceInProgress
+    )
 }
 
 fn named(at: &TopicPartition) -> (String, i32) {

@@ -112,6 +112,8 @@ pub struct Fetched {
     pub visible: Vec<OffsetRange>,
     /// Why `next` is not where the records end.
     pub jump: Option<Jump>,
+    /// When it came.
+    pub fetched_at: Instant,
     /// Room that `records` take of what a lane may read ahead; free again with this value.
     pub room: Option<Taken>,
 }

@@ -16,7 +16,7 @@ use crate::config::librdkafka::Untold;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::LEAVE_MAX;
-use crate::metrics::FlowMetrics;
+use crate::metrics::LaneMetrics;
 use crate::source::catalog::Watched;
 use crate::source::{Hold, Parcel, Settlement, Shipment, Source, TopicPartition};
 
@@ -40,7 +40,6 @@ pub struct LibrdkafkaSource {
     arrivals: mpsc::Receiver<Vec<Parcel>>,
     /// Whether a fetch has not been answered yet.
     asked: bool,
-    metrics: FlowMetrics,
 }
 
 /// Why librdkafka cannot read for a flow. Starting again would not help.
@@ -90,7 +89,7 @@ impl LibrdkafkaSource {
         flow: &Flow,
         (lane, bytes): (u32, usize),
         catalog: Watched,
-        (health, metrics): (&Health, &FlowMetrics),
+        (health, metrics): (&Health, &LaneMetrics),
     ) -> Result<Self, EngineError> {
         let (commands, queue) = blocking::channel();
         let (sender, arrivals) = mpsc::channel(1);
@@ -100,7 +99,7 @@ impl LibrdkafkaSource {
         let reader = Reader::new(flow, (consumer, committer), (catalog, queue, sender), watched);
         let name = format!("librdkafka-{lane}");
         thread::Builder::new().name(name).spawn(move || reader.run())?;
-        Ok(Self { commands, arrivals, asked: false, metrics: metrics.clone() })
+        Ok(Self { commands, arrivals, asked: false })
     }
 
     /// The thread ends only when it is told to close.
@@ -149,13 +148,15 @@ impl Source for LibrdkafkaSource {
         self.tell(Command::Resume(at.clone()));
     }
 
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
     async fn close(self) -> u64 {
         let (done, answer) = oneshot::channel();
         self.tell(Command::Close(done));
         // A broker that is out of reach sees the session end by itself.
-        let released = tokio::time::timeout(LEAVE_MAX, answer).await.ok().and_then(Result::ok).unwrap_or(0);
-        self.metrics.released.inc_by(released);
-        released
+        tokio::time::timeout(LEAVE_MAX, answer).await.ok().and_then(Result::ok).unwrap_or(0)
     }
 }
 

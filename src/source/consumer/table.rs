@@ -46,8 +46,6 @@ struct Reading {
     turn: u64,
     /// Where the next parcel begins.
     next: Position,
-    /// Records that are finished and not committed yet, by the offset behind them.
-    settled: Vec<(i64, u64)>,
     /// Of the parcels that are not finished.
     holds: Vec<Arc<Hold>>,
     /// Where reading goes on once all that was handed out is finished.
@@ -128,8 +126,7 @@ impl Table {
             return;
         };
         partition.stored = stored;
-        let reading =
-            Reading { progress: Progress::at(start), turn: 0, next: start, settled: vec![], holds: vec![], jump: None };
+        let reading = Reading { progress: Progress::at(start), turn: 0, next: start, holds: vec![], jump: None };
         partition.reading = Some(reading);
         self.changed = true;
         begin_turn(partition, &mut self.turns);
@@ -200,6 +197,7 @@ impl Table {
             span: OffsetRange { first: fetched.from, last: fetched.next - 1 },
             delivery_count: 1,
             fragile: false,
+            fetched_at: fetched.fetched_at,
         })
     }
 
@@ -212,10 +210,8 @@ impl Table {
         if !reading.holds.iter().any(|hold| Arc::ptr_eq(hold, &parcel.hold)) {
             return;
         }
-        let records = parcel.held().iter().map(OffsetRange::count).sum();
         let is_next = reading.progress.finish(parcel.span);
         debug_assert!(is_next, "{} was not finished in its order", parcel.at);
-        reading.settled.push((parcel.span.last + 1, records));
         parcel.hold.drop_range(parcel.span);
         reading.holds.retain(|hold| !hold.is_empty());
         self.changed |= reading.jump_if_idle();
@@ -248,14 +244,11 @@ impl Table {
         self.partitions.iter().filter_map(uncommitted).collect()
     }
 
-    /// The group has a position of ours; returns how many records more are done by that.
-    pub fn store(&mut self, key: Key, position: Position) -> u64 {
-        let Some(partition) = self.partitions.get_mut(&key) else { return 0 };
-        partition.stored = Some(position);
-        let settled = partition.reading.as_mut().map(|reading| &mut reading.settled);
-        settled.map_or(0, |settled| {
-            settled.extract_if(.., |(end, _)| *end <= position.offset).map(|(_, records)| records).sum()
-        })
+    /// The group has a position of ours.
+    pub fn store(&mut self, key: Key, position: Position) {
+        if let Some(partition) = self.partitions.get_mut(&key) {
+            partition.stored = Some(position);
+        }
     }
 
     /// Gives up the partitions that the coordinator wants back: those that are finished and committed, and those for which it has

@@ -11,11 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::batch::OffsetRange;
 use crate::config::GroupConfig;
 use crate::health::Health;
 use crate::limits::{FETCH_PAUSE, FETCH_WAIT, RENEW_AT_DIVISOR};
-use crate::metrics::{FlowMetrics, LossLabels};
+use crate::metrics::{LaneMetrics, Sensor, TopicSensors};
 use crate::source::share::acquire::{Lot, lots};
 use crate::source::share::pace::Pace;
 use crate::source::share::parking::{Parking, Spot};
@@ -61,26 +60,10 @@ pub struct Following {
 pub struct Order {
     /// By topic partition, ascending within each.
     pub partitions: Vec<SharePartitionRequest>,
-    /// What is not renewed any more: these offsets of these holds.
-    pub finished: Vec<(Arc<Hold>, OffsetRange)>,
-    /// Where the answer goes.
-    pub done: oneshot::Sender<Settled>,
-}
-
-/// How a settlement went.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Settled {
-    /// Offsets that the broker has stored as done.
-    pub acknowledged: u64,
-    /// Offsets that it has not: they will be delivered again.
-    pub lost: u64,
-}
-
-impl std::ops::AddAssign for Settled {
-    fn add_assign(&mut self, other: Self) {
-        self.acknowledged += other.acknowledged;
-        self.lost += other.lost;
-    }
+    /// What is not renewed any more.
+    pub finished: Vec<Parcel>,
+    /// Told when the broker has answered.
+    pub done: oneshot::Sender<()>,
 }
 
 /// What a fetch brought.
@@ -109,6 +92,8 @@ pub struct Reader {
     /// What the lane wants of this broker; the session is told of what is fetched together.
     followed: BTreeSet<Key>,
     suspects: Suspects,
+    /// What is held and will not be delivered again.
+    last_deliveries: Vec<Arc<Hold>>,
     connection: Option<Arc<Connection>>,
     session: ShareSession,
     lock: Duration,
@@ -124,7 +109,7 @@ pub struct Reader {
     backoff: Backoff,
     arrivals: mpsc::Sender<Arrival>,
     health: Health,
-    metrics: FlowMetrics,
+    metrics: LaneMetrics,
 }
 
 /// What a reader is made of.
@@ -143,7 +128,7 @@ pub struct Context {
     /// Where troubles are told.
     pub health: Health,
     /// What is counted.
-    pub metrics: FlowMetrics,
+    pub metrics: LaneMetrics,
 }
 
 impl Reader {
@@ -156,6 +141,7 @@ impl Reader {
             names: HashMap::new(),
             followed: BTreeSet::new(),
             suspects: Suspects::default(),
+            last_deliveries: vec![],
             connection: None,
             session: ShareSession::new(&context.group.id, &context.member),
             lock: context.group.lock,
@@ -188,11 +174,10 @@ impl Reader {
                     Some(Command::Fetch(bytes_max)) => self.asked = Some(bytes_max),
                     Some(Command::Cancel) => self.cancel_fetch().await,
                     Some(Command::Settle(order)) => {
-                        let settled = self.settle(order.partitions).await;
-                        order.finished.iter().for_each(|(hold, span)| hold.drop_range(*span));
-                        self.session.let_go();
+                        self.settle(order.partitions).await;
+                        self.finish(&order.finished);
                         // A lane that was dropped does not wait for the answer.
-                        let _ = order.done.send(settled);
+                        let _ = order.done.send(());
                     }
                     Some(Command::Close(done)) => {
                         // A lane that was dropped does not wait for the answer.
@@ -256,9 +241,7 @@ impl Reader {
 
     fn on_disconnected(&mut self) {
         self.connection = None;
-        let held = self.session.held_count();
-        if self.session.on_disconnected() {
-            self.lost("connection", held);
+        if self.losing("connection", ShareSession::on_disconnected) {
             tracing::warn!(
                 broker = self.node,
                 "connection lost, and with it what was held: the records will come again"
@@ -266,9 +249,39 @@ impl Reader {
         }
     }
 
-    /// Counts offsets that are ours no longer, and why.
-    fn lost(&self, cause: &str, offsets: u64) {
-        self.metrics.locks_lost.get_or_create(&LossLabels { cause: cause.to_owned() }).inc_by(offsets);
+    /// Does what may end locks, and counts those that it has ended. An offset whose last delivery that was comes no more: the group passes it.
+    fn losing<T>(&mut self, cause: &'static str, change: impl FnOnce(&mut ShareSession) -> T) -> T {
+        let last = |holds: &[Arc<Hold>]| holds.iter().flat_map(|hold| hold.ranges()).map(|range| range.count()).sum();
+        let (held, last_held): (u64, u64) = (self.session.held_count(), last(&self.last_deliveries));
+        let result = change(&mut self.session);
+        self.metrics.unlock(cause, held - self.session.held_count());
+        let passed = last_held - last(&self.last_deliveries);
+        if passed > 0 {
+            self.metrics.lose("delivery_limit", passed);
+            tracing::error!(
+                broker = self.node,
+                offsets = passed,
+                cause,
+                "locks have ended on the last delivery that the group allows (share.max.delivery.count): what was not committed before is \
+                 lost; compare with sharebridge verify"
+            );
+        }
+        self.forget_finished();
+        result
+    }
+
+    /// These parcels are acknowledged, or their acknowledgement is given up.
+    fn finish(&mut self, finished: &[Parcel]) {
+        for parcel in finished {
+            parcel.hold.drop_range(parcel.span);
+            self.metrics.topic(&parcel.at.topic).acknowledge_time.observe(parcel.fetched_at.elapsed());
+        }
+        self.session.let_go();
+        self.forget_finished();
+    }
+
+    fn forget_finished(&mut self) {
+        self.last_deliveries.retain(|hold| !hold.is_empty());
     }
 
     async fn serve_fetch(&mut self) {
@@ -379,9 +392,11 @@ impl Reader {
         let key = (fetched.topic, fetched.partition);
         let acquired: u64 = fetched.acquired.iter().map(|acquired| acquired.range.count()).sum();
         let again = fetched.acquired.iter().filter(|acquired| acquired.delivery_count > 1);
-        self.metrics.acquired.inc_by(acquired);
-        self.metrics.redelivered.inc_by(again.map(|acquired| acquired.range.count()).sum());
+        let sensors = self.metrics.topic(&at.topic);
+        sensors.acquired.record(acquired);
+        sensors.redelivered.inc_by(again.map(|acquired| acquired.range.count()).sum());
         self.pace.on_fetched(acquired, fetched.records.len());
+        let fetched_at = Instant::now();
         let lots = lots(&fetched.acquired, &fetched.records, self.group.delivery_count_max);
         let parcel = |lot: Lot| Parcel {
             at: at.clone(),
@@ -392,8 +407,19 @@ impl Reader {
             hold: self.session.hold(key, lot.ranges, (asked_at, self.lock)),
             delivery_count: lot.delivery_count,
             fragile: lot.fragile,
+            fetched_at,
         };
-        lots.into_iter().map(parcel).collect()
+        let parcels: Vec<Parcel> = lots.into_iter().map(parcel).collect();
+        let is_last = |parcel: &&Parcel| i64::from(parcel.delivery_count) >= i64::from(self.group.delivery_count_max);
+        self.last_deliveries.extend(parcels.iter().filter(is_last).map(|parcel| parcel.hold.clone()));
+        parcels
+    }
+
+    /// Counts offsets of a topic partition.
+    fn record(&self, key: Key, offsets: u64, sensor: impl Fn(&TopicSensors) -> &Sensor) {
+        if let Some(topic) = self.names.get(&key.0) {
+            sensor(&self.metrics.topic(topic)).record(offsets);
+        }
     }
 
     /// After a failed exchange: a session that the broker does not know is opened anew and keeps its locks; after anything else
@@ -431,5 +457,63 @@ async fn at(when: Option<Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{OffsetRange, sample};
+    use crate::config::{Config, Protocol};
+    use crate::flow::Flow;
+    use crate::metrics::{FlowMetrics, LossLabels};
+    use crate::wire::share::AcquiredRange;
+
+    fn reader() -> Reader {
+        let text = "[clusters.a]\nbootstrap.servers = 'a:1'\n[clusters.b]\nbootstrap.servers = 'b:1'\n[flows.f]\nsource.cluster = 'a'\n\
+                    sink.cluster = 'b'\ntopics.names = ['t']\n";
+        let config = Config::parse(std::path::Path::new("f.toml"), text).unwrap();
+        let flow = Flow::all(config.flows, &mut prometheus_client::registry::Registry::default()).remove(0);
+        let context = Context {
+            cluster: flow.source.clone(),
+            group: flow.group.clone(),
+            member: "m".to_owned(),
+            arrivals: mpsc::channel(1).0,
+            parking: Parking::default(),
+            health: Health::default(),
+            metrics: FlowMetrics::default().lane(0, Protocol::Share),
+        };
+        Reader::new(1, context)
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_on_its_last_delivery_is_lost_for_good() {
+        let mut reader = reader();
+        let last = i16::try_from(reader.group.delivery_count_max).unwrap();
+        let acquired =
+            |first, delivery_count| AcquiredRange { range: OffsetRange { first, last: first + 4 }, delivery_count };
+        let fetched = SharePartitionFetched {
+            topic: Uuid::nil(),
+            partition: 0,
+            error: None,
+            message: None,
+            leader: None,
+            records: sample::batches(0, &[5, 5, 5]),
+            acquired: vec![acquired(0, 1), acquired(5, last), acquired(10, last)],
+        };
+        let at = TopicPartition { topic: "t".into(), partition: 0 };
+        let parcels = reader.accept(at.clone(), fetched, Instant::now());
+        let finished: Vec<Parcel> = parcels.iter().filter(|parcel| parcel.span.first == 10).cloned().collect();
+        reader.finish(&finished);
+        reader.on_disconnected();
+        let lost = |losses: &prometheus_client::metrics::family::Family<LossLabels, _>, cause| {
+            let counter: prometheus_client::metrics::counter::Counter =
+                losses.get_or_create_owned(&LossLabels { cause });
+            counter.get()
+        };
+        assert_eq!(lost(&reader.metrics.locks_lost, "connection"), 10);
+        assert_eq!(lost(&reader.metrics.records_lost, "delivery_limit"), 5);
+        let topic = reader.metrics.topic(&at.topic);
+        assert_eq!((topic.acquired.total(), topic.redelivered.get()), (15, 10));
     }
 }

@@ -40,6 +40,8 @@ pub struct Spec {
     pub credentials: Vec<String>,
     /// Each node.
     pub jvm: Jvm,
+    /// More options of each Java process, such as `-Dname=value`.
+    pub java_options: Vec<String>,
 }
 
 impl Spec {
@@ -53,6 +55,7 @@ impl Spec {
             features: Vec::new(),
             credentials: Vec::new(),
             jvm: Jvm { heap_mb: 512, is_thrifty: false },
+            java_options: Vec::new(),
         }
     }
 
@@ -117,7 +120,7 @@ impl Cluster {
 
     /// A formatted cluster on ports that are free now, not started.
     fn format(spec: &Spec) -> anyhow::Result<Self> {
-        let kafka = Kafka::locate(&spec.version)?;
+        let kafka = Kafka::locate(&spec.version)?.with_options(&spec.java_options);
         let folder = Arc::new(Folder::create(&spec.name)?);
         let mut free = ports::free(spec.brokers + 1)?;
         let ports = Ports { controller: free.remove(0), brokers: free };

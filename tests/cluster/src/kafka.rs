@@ -25,6 +25,7 @@ pub(crate) const TOOL: Jvm = Jvm { heap_mb: 256, is_thrifty: true };
 #[derive(Debug, Clone)]
 pub(crate) struct Kafka {
     jars: PathBuf,
+    options: Vec<String>,
 }
 
 impl Kafka {
@@ -46,7 +47,12 @@ impl Kafka {
         if !jars.is_dir() {
             bail!("{name} {version} is not in {}: run scripts/setup {setup_argument}", cache.display());
         }
-        Ok(Self { jars })
+        Ok(Self { jars, options: Vec::new() })
+    }
+
+    /// The same with more options for each Java process.
+    pub(crate) fn with_options(self, options: &[String]) -> Self {
+        Self { options: options.to_vec(), ..self }
     }
 
     /// A Java command that runs `main_class`.
@@ -61,6 +67,7 @@ impl Kafka {
             .arg(format!("-Dlog4j2.configurationFile={LOG4J}"))
             // Both keep a killed JVM from leaving files in /tmp: its native libraries and its counters.
             .args(["-Djava.io.tmpdir=.", "-XX:-UsePerfData"])
+            .args(&self.options)
             .arg("-cp")
             .arg(self.jars.join("*"))
             .arg(main_class);

@@ -19,12 +19,15 @@ impl Metrics {
 
     /// The sum of all samples of the metric `name`, over all labels; none if there is no sample.
     ///
-    /// `name` is without our prefix; the name of a counter ends in `_total`.
+    /// `name` is without our prefix; the name of a counter ends in `_total`. `name{label=value}` adds up only those with this label.
     pub fn sum(&self, name: &str) -> Option<i64> {
+        let (name, label) = name.strip_suffix('}').and_then(|name| name.split_once('{')).unwrap_or((name, ""));
+        let label = label.split_once('=').map(|(label, value)| format!("{label}=\"{value}\""));
         let value = |line: &str| {
             let (labels, value) = line.strip_prefix("sharebridge_")?.strip_prefix(name)?.rsplit_once(' ')?;
             let is_whole_name = labels.is_empty() || labels.starts_with('{');
-            is_whole_name.then(|| value.parse::<i64>().ok())?
+            let has_label = label.as_ref().is_none_or(|label| labels.contains(label));
+            (is_whole_name && has_label).then(|| value.parse::<i64>().ok())?
         };
         self.0.lines().filter_map(value).reduce(|sum, value| sum + value)
     }
@@ -40,6 +43,7 @@ mod tests {
             sharebridge_send_total_more 100\nsharebridge_backlog -1\n# EOF\n";
         let metrics = Metrics(text.to_owned());
         assert_eq!(metrics.sum("send_total"), Some(12));
+        assert_eq!(metrics.sum("send_total{flow=b c}"), Some(7));
         assert_eq!(metrics.sum("backlog"), Some(-1));
         assert_eq!(metrics.sum("send"), None);
     }

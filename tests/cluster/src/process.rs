@@ -27,12 +27,17 @@ pub struct Bridge {
 impl Bridge {
     /// Starts `binary run --config FILE` with `config` in FILE. It answers later, on the `status.address` of its config.
     pub fn start(binary: &Path, config: &str) -> anyhow::Result<Self> {
+        Self::start_in(binary, config, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub fn start_in(binary: &Path, config: &str, variables: &[(String, PathBuf)]) -> anyhow::Result<Self> {
         let folder = Folder::create("bridge")?;
         let file = folder.path().join(CONFIG_FILE);
         let log = folder.path().join("bridge.log");
         std::fs::write(&file, config)?;
         let mut command = Command::new(std::path::absolute(binary)?);
-        command.args(["run", "--config"]).arg(&file);
+        command.args(["run", "--config"]).arg(&file).envs(variables.iter().cloned());
         let child = folder.spawn(command, &log)?;
         Ok(Self { child, log, folder })
     }

@@ -78,13 +78,13 @@ fn play(rounds: usize) -> Proof {
     }
     drop(watch);
     let sum = |metric| [&crawling, &lasting, &victim].map(|worker| worker.metric(metric)).iter().sum::<i64>();
-    let fenced_crawling = crawling.metric("transaction_fence_total");
-    let fenced = sum("transaction_fence_total") - fenced_crawling;
+    let fenced_crawling = crawling.metric("transaction_total{outcome=fenced}");
+    let fenced = sum("transaction_total{outcome=fenced}") - fenced_crawling;
     decided += sum("transaction_decide_total");
     println!(
         "keepers decided {decided}; crawling: {} commits, {} aborts",
-        crawling.metric("transaction_commit_total"),
-        crawling.metric("transaction_abort_total")
+        crawling.metric("transaction_total{outcome=committed}"),
+        crawling.metric("transaction_total{outcome=aborted}")
     );
     let written = stream.end();
     // What they hold would come at their pace.

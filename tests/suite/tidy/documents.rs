@@ -2,10 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use sharebridge::metrics::{
-    CarveLabels, ClusterMetrics, FlowMetrics, LossLabels, PartitionLabels, SkipLabels, registry,
-};
-
 use super::{File, check, files, root};
 
 /// The targets of all links, with their lines.
@@ -48,40 +44,33 @@ fn links_lead_somewhere() {
     check(dead.collect());
 }
 
-/// Name and kind of each metric, as they are scraped.
-fn metrics() -> BTreeSet<(String, String)> {
-    let mut registry = registry();
-    let metrics = FlowMetrics::register(&mut registry, "orders");
-    ClusterMetrics::register(&mut registry, "primary");
-    let labels = PartitionLabels { topic: "orders".to_owned(), partition: 0 };
-    metrics.lag.get_or_create(&labels).set(1);
-    metrics.topics_skipped.get_or_create(&SkipLabels { reason: "internal".to_owned() }).set(1);
-    metrics.locks_lost.get_or_create(&LossLabels { cause: "expired".to_owned() }).inc();
-    metrics.carved.get_or_create(&CarveLabels { reason: "holes".to_owned() }).inc();
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let described = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let scraped = |(name, kind): (&str, &str)| match kind {
-        "counter" => (format!("{name}_total"), kind.to_owned()),
-        _ => (name.to_owned(), kind.to_owned()),
-    };
-    described.map(scraped).collect()
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
 }
 
 #[test]
-fn the_metrics_are_documented() {
-    let document = File::read("docs/OPERATIONS.md");
-    let documented = document.text.lines().filter_map(|line| {
-        let (name, rest) = line.strip_prefix("| `sharebridge_")?.split_once("` | ")?;
-        let kind = rest.split([' ', ',']).next()?;
-        Some((format!("sharebridge_{name}"), kind.to_owned()))
-    });
-    assert_eq!(
-        documented.collect::<BTreeSet<_>>(),
-        metrics(),
-        "the table of {} (left) and src/metrics.rs",
-        document.path
-    );
+fn each_row_of_the_kip_names_tests_that_exist() {
+    let sources = files().into_iter().filter(|file| file.path.ends_with(".rs"));
+    let tests: BTreeSet<String> = sources
+        .flat_map(|file| {
+            let names = file.text.lines().filter_map(|line| line.trim_start().split_once("fn ")?.1.split_once('('));
+            names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    let text = File::read("docs/KIP-1302.md").text;
+    let rows = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("| ") && !line.ends_with(" shown by |"));
+    let mut wrong = vec![];
+    for (number, row) in rows {
+        let last = row.trim_end_matches(" |").rsplit_once("| ").map_or("", |(_, last)| last);
+        let named: Vec<&str> = quoted(last).collect();
+        let missing = named.iter().filter(|name| !tests.contains(**name));
+        wrong.extend(missing.map(|name| format!("docs/KIP-1302.md:{number}: no test {name}")));
+        if named.is_empty() {
+            wrong.push(format!("docs/KIP-1302.md:{number}: no test is named"));
+        }
+    }
+    check(wrong);
 }
 
 #[test]

@@ -23,9 +23,10 @@ const WORDS: [(&str, &str, &str); 5] = [
 const PLACES: [&str; 4] = ["/home/", "/root/", "/Users/", concat!("../", "shared")];
 
 /// Files without clock, network and disk: time and bytes come in as arguments.
-const PURE: [&str; 20] = [
+const PURE: [&str; 21] = [
     "src/batch",
     "src/route.rs",
+    "src/metrics/rate.rs",
     "src/settle.rs",
     "src/source/share/session.rs",
     "src/source/share/acquire.rs",

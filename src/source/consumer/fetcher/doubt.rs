@@ -81,7 +81,7 @@ impl Fetcher {
     fn expire(&mut self, key: Key, log_start: i64) -> Option<Fetched> {
         let fetched = self.readings.get_mut(&key)?.expire(log_start);
         let lost = u64::try_from(fetched.next - fetched.from).unwrap_or(0);
-        self.context.metrics.expired.inc_by(lost);
+        self.context.metrics.lose("retention", lost);
         let at = &self.readings.get(&key)?.place.at;
         tracing::warn!(
             topic = &*at.topic,

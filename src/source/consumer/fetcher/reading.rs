@@ -140,6 +140,7 @@ impl Reading {
             records: Default::default(),
             visible: vec![],
             jump,
+            fetched_at: Instant::now(),
             room: None,
         }
     }

@@ -13,7 +13,6 @@ pub(super) struct Package {
     finished: BytesMut,
     builder: BatchBuilder,
     span: Option<OffsetRange>,
-    count: u64,
 }
 
 /// Why a record cannot go on as it is.
@@ -50,14 +49,13 @@ impl Package {
         let headers = headers.iter().map(|(name, value)| (name.as_bytes(), *value));
         self.builder.push((offset, timestamp), (message.key(), message.payload()), headers);
         self.span = Some(OffsetRange { first: self.span.map_or(offset, |span| span.first), last: offset });
-        self.count += 1;
         Ok(())
     }
 
-    /// The batches, the offsets from the first record to the last, and how many records that is; `None` where there is none.
-    pub(super) fn finish(mut self) -> Result<Option<(Bytes, OffsetRange, u64)>, Unfit> {
+    /// The batches, the offsets from the first record to the last; `None` where there is none.
+    pub(super) fn finish(mut self) -> Result<Option<(Bytes, OffsetRange)>, Unfit> {
         self.end_batch()?;
-        Ok(self.span.map(|span| (self.finished.freeze(), span, self.count)))
+        Ok(self.span.map(|span| (self.finished.freeze(), span)))
     }
 
     fn end_batch(&mut self) -> Result<(), BatchError> {

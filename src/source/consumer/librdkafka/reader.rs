@@ -22,7 +22,7 @@ use crate::config::ConsumerConfig;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::limits::{COMMIT_PAUSE, ENGINE_ANSWER_MAX, ENGINE_TICK, ENGINE_TURN_BYTES, RETRY_MAX};
-use crate::metrics::FlowMetrics;
+use crate::metrics::LaneMetrics;
 use crate::source::catalog::Watched;
 use crate::source::{Hold, Parcel, TopicPartition};
 
@@ -52,7 +52,7 @@ pub(super) struct Reader {
     commands: Receiver<Command>,
     arrivals: mpsc::Sender<Vec<Parcel>>,
     pub(super) health: Health,
-    pub(super) metrics: FlowMetrics,
+    pub(super) metrics: LaneMetrics,
 }
 
 impl Reader {
@@ -60,7 +60,7 @@ impl Reader {
         flow: &Flow,
         (consumer, committer): (Arc<Consumer>, Committer),
         (mut catalog, commands, arrivals): (Watched, Receiver<Command>, mpsc::Sender<Vec<Parcel>>),
-        (health, metrics): (Health, FlowMetrics),
+        (health, metrics): (Health, LaneMetrics),
     ) -> Self {
         health.pending(GROUP, "has not joined yet");
         catalog.mark_changed();
@@ -131,7 +131,6 @@ impl Reader {
     }
 
     fn settle(&mut self, (at, hold, span): (TopicPartition, Arc<Hold>, OffsetRange)) {
-        self.metrics.acknowledged.inc_by(span.count());
         match self.parts.get_mut(&at) {
             Some(part) => part.settle(&hold, span),
             None => tracing::warn!(%at, ?span, "written after the partition was given up: others write it again"),
@@ -202,7 +201,7 @@ impl Reader {
     fn parcel(&mut self, at: TopicPartition, package: Package) -> Option<Parcel> {
         let until = self.until();
         let part = self.parts.get_mut(&at)?;
-        let (records, span, count) = match package.finish() {
+        let (records, span) = match package.finish() {
             Ok(finished) => finished?,
             Err(reason) => {
                 self.health.trouble(subject(&at), reason);
@@ -214,10 +213,10 @@ impl Reader {
             part.state = State::Reading;
             self.health.well(subject(&at));
         }
-        self.metrics.acquired.inc_by(count);
         let topic_id = self.topics.get(&at.topic)?.0;
         let hold = part.hand(span, until);
-        Some(Parcel { at, topic_id, leader: -1, records, hold, span, delivery_count: 1, fragile: false })
+        let (leader, delivery_count, fragile, fetched_at) = (-1, 1, false, Instant::now());
+        Some(Parcel { at, topic_id, leader, records, hold, span, delivery_count, fragile, fetched_at })
     }
 
     /// Until when nobody else is given our partitions, as far as we know now: the last heartbeat may be as old as the time between two.
@@ -273,7 +272,7 @@ impl Reader {
             }
             Ok(Place::Expired(offset)) => {
                 tracing::warn!(%at, ?next, offset, "retention has removed what was to be read: going on here");
-                self.metrics.expired.inc_by(next.map_or(0, |next| offset.abs_diff(next)));
+                self.metrics.lose("retention", next.map_or(0, |next| offset.abs_diff(next)));
                 self.read_from(at, offset);
             }
             Ok(Place::Cut) => self.halt(
@@ -326,6 +325,7 @@ impl Reader {
             return;
         }
         self.commit_at = now + COMMIT_PAUSE;
+        self.metrics.sensors.commit_number.inc();
         self.committer.commit(list(&positions));
         self.committing = Some(positions);
     }
@@ -339,7 +339,12 @@ impl Reader {
         match result {
             Ok(()) => {
                 self.health.well(GROUP);
-                for (at, offset) in positions.into_iter().flatten() {
+                let positions = positions.unwrap_or_default();
+                let is_late = positions.keys().any(|at| !self.parts.contains_key(at));
+                let sensors = &self.metrics.sensors;
+                let sensor = if is_late { &sensors.commits_skipped } else { &sensors.commits };
+                sensor.record(1);
+                for (at, offset) in positions {
                     self.parts.get_mut(&at).into_iter().for_each(|part| part.committed = Some(offset));
                 }
             }

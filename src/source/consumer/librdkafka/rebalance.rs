@@ -58,6 +58,7 @@ impl Reader {
             queue.set_nonempty_callback(move || context.wake());
             self.parts.insert(at.clone(), Part::new(at, queue));
         }
+        self.count_parts();
         match self.consumer.incremental_assign(&assigned) {
             Ok(()) => self.health.well(GROUP),
             Err(error) => self.health.trouble(GROUP, error),
@@ -85,9 +86,14 @@ impl Reader {
                 self.health.well(subject(at));
             }
         }
+        self.count_parts();
         if let Err(error) = self.consumer.incremental_unassign(&revoked) {
             self.health.trouble(GROUP, error);
         }
+    }
+
+    fn count_parts(&self) {
+        self.metrics.sensors.partitions.set(self.parts.len().try_into().unwrap_or(i64::MAX));
     }
 
     /// Waits until these are finished. Nothing is read meanwhile, and what is held of others stays ours.

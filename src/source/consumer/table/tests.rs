@@ -66,6 +66,7 @@ impl Scene {
             records: Bytes::new(),
             visible: vec![OffsetRange { first: from, last: next - 1 }],
             jump: None,
+            fetched_at: self.now,
             room: None,
         }
     }

@@ -1,15 +1,15 @@
 //! What a reader says about records that it was given: done, still in work, and at last good-bye.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::{Reader, Settled, is_session_lost};
+use super::{Reader, is_session_lost};
 use crate::limits::{ACKNOWLEDGE_PATIENCE_DIVISOR, RENEW_AT_DIVISOR};
 use crate::source::Key;
 use crate::source::share::session::{chunks, halves, merge, request};
 use crate::wire::backoff::Backoff;
-use crate::wire::share::{Acknowledgement, SharePartitionRequest};
+use crate::wire::share::{AcknowledgeType, Acknowledgement, SharePartitionRequest};
 use crate::wire::{Code, WireError};
 
 /// What the broker has refused, with its reason.
@@ -18,20 +18,27 @@ type Refused = Vec<(Key, Acknowledgement, Code)>;
 impl Reader {
     /// Acknowledges finished records. What the broker refuses for a reason that may pass is tried again, as long as the records are
     /// still ours; what it does not take in the end will be delivered again.
-    pub(super) async fn settle(&mut self, partitions: Vec<SharePartitionRequest>) -> Settled {
-        let mut settled = Settled::default();
+    pub(super) async fn settle(&mut self, partitions: Vec<SharePartitionRequest>) {
         for chunk in chunks(merge(partitions)) {
             let total = count(&chunk);
-            let lost = match self.acknowledge_with_tries(chunk).await {
-                Ok(refused) => refused.iter().map(|(_, ack, _)| ack.range.count()).sum(),
+            let mut done = counts(&chunk);
+            match self.acknowledge_with_tries(chunk).await {
+                Ok(refused) => {
+                    for (key, ack, _) in refused {
+                        let done = done.entry((key, ack.kind == AcknowledgeType::Reject));
+                        done.and_modify(|offsets| *offsets = offsets.saturating_sub(ack.range.count()));
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(broker = self.node, offsets = total, %error, "acknowledgements undecided: records may come again");
-                    total
+                    done.clear();
                 }
-            };
-            settled += Settled { acknowledged: total.saturating_sub(lost), lost };
+            }
+            self.metrics.lost.inc_by(total - done.values().sum::<u64>());
+            for ((key, is_rejected), offsets) in done {
+                self.record(key, offsets, |topic| if is_rejected { &topic.rejected } else { &topic.acknowledged });
+            }
         }
-        settled
     }
 
     async fn acknowledge_with_tries(&mut self, chunk: Vec<SharePartitionRequest>) -> Result<Refused, WireError> {
@@ -53,9 +60,7 @@ impl Reader {
     /// Starts the locks of everything that is held anew. A lock that the broker does not renew is lost, and the lane is told.
     pub(super) async fn renew(&mut self) {
         let asked_at = Instant::now();
-        let held = self.session.held_count();
-        if self.session.expire(asked_at) {
-            self.lost("expired", held - self.session.held_count());
+        if self.losing("expired", |session| session.expire(asked_at)) {
             tracing::warn!(broker = self.node, "locks ended before they were renewed: the records will come again");
         }
         let mut not_renewed: BTreeSet<Key> = BTreeSet::new();
@@ -82,8 +87,7 @@ impl Reader {
         for (key, ack, code) in refused {
             tracing::warn!(broker = self.node, partition = key.1, range = %ack.range, %code, "lock not renewed");
             if is_lock_lost(code) {
-                self.lost("refused", ack.range.count());
-                self.session.lose(key, ack.range);
+                self.losing("refused", |session| session.lose(key, ack.range));
             } else {
                 passing.push(key);
             }
@@ -95,6 +99,9 @@ impl Reader {
     pub(super) async fn close(&mut self) -> u64 {
         let releases = self.session.releases();
         let released = count(&releases);
+        counts(&releases)
+            .into_iter()
+            .for_each(|((key, _), offsets)| self.record(key, offsets, |topic| &topic.released));
         for chunk in chunks(releases) {
             // Without an answer the broker still sees the connection end, or the locks.
             if let Err(error) = self.acknowledge(chunk).await {
@@ -195,5 +202,17 @@ fn is_lock_lost(code: Code) -> bool {
 }
 
 fn count(partitions: &[SharePartitionRequest]) -> u64 {
-    partitions.iter().flat_map(|p| &p.acknowledgements).map(|ack| ack.range.count()).sum()
+    counts(partitions).into_values().sum()
+}
+
+/// Offsets by topic partition, those that are rejected apart.
+fn counts(partitions: &[SharePartitionRequest]) -> BTreeMap<(Key, bool), u64> {
+    let mut counts = BTreeMap::new();
+    for partition in partitions {
+        for ack in &partition.acknowledgements {
+            let key = (partition.topic, partition.partition);
+            *counts.entry((key, ack.kind == AcknowledgeType::Reject)).or_default() += ack.range.count();
+        }
+    }
+    counts
 }

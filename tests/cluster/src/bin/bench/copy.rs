@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use cluster::{Flow, Pair, Settings, Verification, Worker, unique};
 
 use crate::work::Work;
@@ -40,7 +40,8 @@ struct Look {
 /// Copies the topic of `work` through a new share group to a target that lacks it, and deletes the copy after `look_at` has seen it.
 /// `ends`: how both clusters are reached, where that is not by their plain listeners.
 ///
-/// The clock runs from the first acquired record to the last acknowledged one. Returns the cost, and what `look_at` has found.
+/// The clock runs from the first record that a lane was given to the last acknowledged one; through a consumer group, to the last one that is
+/// committed on the target. Returns the cost, and what `look_at` has found.
 /// Errors: the copy took too long, or those of `look_at`.
 pub(crate) fn copy<T>(
     (binary, pair, ends): (&Path, &Pair, Option<[Settings; 2]>),
@@ -103,14 +104,15 @@ fn watch(worker: &Worker, records: u64) -> anyhow::Result<(Look, Look)> {
 
 fn look(worker: &Worker) -> anyhow::Result<Look> {
     let metrics = worker.metrics()?;
-    let count = |name| {
-        let count = metrics.sum(name).with_context(|| format!("the worker has no metric {name}"))?;
-        Ok::<_, anyhow::Error>(count.unsigned_abs())
-    };
+    // Through a consumer group records are not acknowledged one by one: there, what is committed on the target counts.
+    let is_shared = metrics.sum("sink_record_acknowledge_total").is_some();
+    let acknowledged = if is_shared { "sink_record_acknowledge_total" } else { "sink_record_send_total" };
+    // What a lane counts of a topic is told from the first record on.
+    let count = |name| metrics.sum(name).unwrap_or_default().unsigned_abs();
     Ok(Look {
         at: Instant::now(),
         cpu_seconds: worker.cpu_seconds()?,
-        acquired: count("sink_record_acquire_total")?,
-        acknowledged: count("sink_record_acknowledge_total")?,
+        acquired: count("sink_record_read_total"),
+        acknowledged: count(acknowledged),
     })
 }
