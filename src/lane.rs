@@ -20,7 +20,7 @@ use crate::batch::{OffsetRange, within};
 use crate::dead_letter::Blame;
 use crate::health::Health;
 use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE, QUICK_DIVISOR};
-use crate::metrics::{CarveLabels, LaneMetrics, RefuseLabels};
+use crate::metrics::{CarveLabels, LaneMetrics};
 use crate::sink::{Fate, Refused, Sink, SinkError, Written, decide};
 use crate::source::{Parcel, Settlement, Shipment, Source};
 use crate::wire::backoff::Backoff;
@@ -344,8 +344,7 @@ impl<S: Source> Lane<S> {
     }
 
     fn count_refused(&self, held: &[OffsetRange], done: Done) {
-        let labels = RefuseLabels { outcome: done.word() };
-        self.metrics.refused.get_or_create(&labels).inc_by(held.iter().map(OffsetRange::count).sum());
+        self.metrics.refuse(done.word(), held.iter().map(OffsetRange::count).sum());
     }
 
     /// What was committed of a parcel.

@@ -172,8 +172,9 @@ metrics_of! { FlowMetrics, "flow", "flow";
     => lanes: Lanes;
 }
 
-/// Values of [`OutcomeLabels`], of [`LossLabels`] of locks, and of those of records: told from the start.
+/// Values of [`OutcomeLabels`], of [`RefuseLabels`], of [`LossLabels`] of locks, and of those of records: told from the start.
 const OUTCOMES: [&str; 3] = ["committed", "aborted", "fenced"];
+const REFUSALS: [&str; 3] = ["stop", "skip", "dead_letter"];
 const LOCK_LOSSES: [&str; 3] = ["expired", "refused", "connection"];
 const RECORD_LOSSES: [&str; 2] = ["retention", "delivery_limit"];
 
@@ -181,6 +182,7 @@ impl FlowMetrics {
     /// Tells what can be counted and was not yet, since a sample that appears with its first event hides that event from rates.
     fn tell_zeros(&self) {
         OUTCOMES.iter().for_each(|outcome| drop(self.ended(outcome)));
+        REFUSALS.iter().for_each(|outcome| self.refuse(outcome, 0));
         LOCK_LOSSES.iter().for_each(|cause| self.unlock(cause, 0));
         RECORD_LOSSES.iter().for_each(|cause| self.lose(cause, 0));
     }
@@ -188,6 +190,11 @@ impl FlowMetrics {
     /// Transactions of this process with this outcome.
     pub fn ended(&self, outcome: &'static str) -> Counter {
         self.transactions.get_or_create_owned(&OutcomeLabels { outcome })
+    }
+
+    /// So many records could not be delivered.
+    pub fn refuse(&self, outcome: &'static str, records: u64) {
+        self.refused.get_or_create_owned(&RefuseLabels { outcome }).inc_by(records);
     }
 
     /// Records committed on the target, by all lanes.
