@@ -1,7 +1,7 @@
 //! Dead letters: records that could not be delivered, unchanged, with headers that say where they come from and why (pure).
 //!
 //! The headers have the names of Kafka Connect (KIP-298), `__connect.errors.` and what follows, so that tools for its dead-letter
-//! queues read ours. Those that Connect does not have are [`OWN`].
+//! queues read ours; `source.cluster`, `topic.id`, `leader.epoch`, `delivery.count`, `timestamp` and `unreadable.batch` are our own.
 
 use bytes::Bytes;
 
@@ -11,10 +11,6 @@ use crate::source::{Parcel, TopicPartition};
 
 /// What the names of all headers begin with.
 pub const PREFIX: &str = "__connect.errors.";
-
-/// Names, behind [`PREFIX`], that Connect does not have.
-pub const OWN: [&str; 6] =
-    ["source.cluster", "topic.id", "leader.epoch", "delivery.count", "timestamp", "unreadable.batch"];
 
 /// What `stage` says: Connect's word for the delivery to a sink.
 const STAGE: &str = "TASK_PUT";

@@ -328,6 +328,8 @@ impl<S: Source> Lane<S> {
                 self.queue.put_back(vec![parcel]);
                 self.hold(Held { at, patience, reason: why, class }, extent);
             }
+            // What was lost meanwhile is somebody else's, and may be delivered after all.
+            Ok(_) if parcel.held() != held => self.queue.put_back(vec![parcel]),
             Ok(done) => {
                 tracing::warn!(%at, %offsets, class = blame.class, reason = blame.why, outcome = done.word(), "records given up");
                 self.count_refused(&held, done);

@@ -121,6 +121,14 @@ pub enum BatchError {
 }
 
 impl BatchError {
+    /// Whether it is not even known where the batch begins and ends.
+    pub fn is_of_framing(&self) -> bool {
+        matches!(
+            self,
+            Self::Cut { .. } | Self::Magic { .. } | Self::Length { .. } | Self::Header { .. } | Self::Order { .. }
+        )
+    }
+
     /// What kind of error it is, in one word.
     pub fn class(&self) -> &'static str {
         match self {

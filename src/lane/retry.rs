@@ -68,7 +68,10 @@ pub fn judge(error: &SinkError, failures: u32) -> Decision {
 fn patience(fault: &PartitionFault) -> Option<Patience> {
     let error = match fault {
         PartitionFault::Batch(BatchError::RecordTooLarge { .. }) => return Some(Patience::Record),
-        PartitionFault::Batch(_) => return Some(Patience::Batch),
+        // Where record batches cannot be told apart, the good ones among them would be given up with the bad one.
+        PartitionFault::Batch(error) => {
+            return Some(if error.is_of_framing() { Patience::Long } else { Patience::Batch });
+        }
         PartitionFault::Undelivered(_) | PartitionFault::Route(_) => return Some(Patience::Long),
         PartitionFault::Missing { .. } => return Some(Patience::Soon),
         PartitionFault::Target(error) => error,
@@ -171,6 +174,15 @@ mod tests {
             let expected = patience.map(|patience| vec![(at(0), patience)]);
             assert_eq!(judged(vec![PartitionFault::Target(answered(code))]), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_held_and_never_given_up() {
+        let judged = |error| judged(vec![PartitionFault::Batch(error)]).expect("it is held")[0].1;
+        assert_eq!(judged(BatchError::Magic { base_offset: 7, magic: 1 }), Patience::Long);
+        assert_eq!(judged(BatchError::Length { base_offset: 7, length: -1 }), Patience::Long);
+        assert_eq!(judged(BatchError::Crc { base_offset: 7, stored: 1, computed: 2 }), Patience::Batch);
+        assert_eq!(judged(BatchError::RecordTooLarge { offset: 7, size: 2, size_max: 1 }), Patience::Record);
     }
 
     #[test]

@@ -104,6 +104,16 @@ async fn a_record_is_not_rejected_before_its_letter_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_lost_while_its_letter_is_written_is_not_rejected() {
+    let script = poisoned(&[25], Errors::DeadLetter(1));
+    let hold = script.shipments[1][0].hold.clone();
+    let stage = Script { loses: Some(hold), ..script }.play();
+    stage.pass(60 * SECOND).await;
+    let journal = stage.journal();
+    assert_eq!((kept(&journal), rejected(&journal)), (vec![(0, 25)], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_cannot_be_read_is_given_up_as_a_whole() {
     let mut script = poisoned(&[], Errors::DeadLetter(0));
     let mut broken = script.shipments[0][0].records.to_vec();

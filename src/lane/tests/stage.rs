@@ -110,6 +110,8 @@ pub(super) struct Script {
     pub(super) refused: Vec<(i64, u32, bool)>,
     /// Whether the sink refuses record batches that cannot be read.
     pub(super) reads_batches: bool,
+    /// What the source loses while a dead letter is written.
+    pub(super) loses: Option<Arc<Hold>>,
     /// What the lane does with records that it cannot deliver.
     pub(super) policy: Errors,
     /// Whether the source keeps order.
@@ -134,6 +136,7 @@ impl Script {
             poison: vec![],
             refused: vec![],
             reads_batches: false,
+            loses: None,
             policy: Errors::Stop,
             keeps_order: false,
             bytes_max: 1 << 20,
@@ -175,7 +178,7 @@ impl Script {
             Errors::Stop => Policy::Stop,
             Errors::Skip => Policy::Skip,
             Errors::DeadLetter(failures) => {
-                let letters = LetterBox { failures, journal: journal.clone() };
+                let letters = LetterBox { failures, loses: self.loses, journal: journal.clone() };
                 let sender = Sender { flow: "f".to_owned(), lane: 0, cluster: "c".to_owned() };
                 Policy::DeadLetter(DeadLetters::new(Box::new(letters), sender))
             }
@@ -508,6 +511,7 @@ impl Sink for FakeSink {
 #[derive(Debug)]
 struct LetterBox {
     failures: u32,
+    loses: Option<Arc<Hold>>,
     journal: Journal,
 }
 
@@ -526,6 +530,7 @@ impl Sink for LetterBox {
             self.failures = left;
             return Err(lost());
         }
+        self.loses.iter().for_each(|hold| hold.drop_all());
         let held: Vec<_> = parcels.iter().map(Parcel::held).collect();
         self.journal.add(Event::Kept(pieces(parcels.iter().zip(&held))));
         Ok(held.into_iter().map(|held| Written { offsets: held.clone(), held, ..Written::default() }).collect())
