@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::batch::{OffsetRange, within};
 use crate::dead_letter::Blame;
 use crate::health::Health;
-use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, POLL_PATIENCE, QUICK_DIVISOR};
+use crate::limits::{FETCH_BYTES_MIN, LEAVE_MAX, LONE_RECORDS_MAX, POLL_PATIENCE, QUICK_DIVISOR};
 use crate::metrics::{CarveLabels, LaneMetrics};
 use crate::sink::{Fate, Refused, Sink, SinkError, Written, decide};
 use crate::source::{Parcel, Settlement, Shipment, Source};
@@ -319,7 +319,8 @@ impl<S: Source> Lane<S> {
     async fn give_up(&mut self, parcel: Parcel, blame: Blame) {
         let at = parcel.at.clone();
         let (held, offsets) = (parcel.held(), Offsets(parcel.held()));
-        let extent = if self.source.keeps_order() { Extent::All } else { Extent::First };
+        let is_lone = !self.source.keeps_order() && self.shelf.count(&at) < LONE_RECORDS_MAX;
+        let extent = if is_lone { Extent::First } else { Extent::All };
         match self.tolerance.apply(&parcel, &blame).await {
             Ok(Done::Held) => {
                 self.count_refused(&held, Done::Held);

@@ -149,6 +149,10 @@ pub const FRAGILE_RECORDS_MAX: u64 = 100;
 /// Topics of a flow that lanes count apart: some 30 samples for each lane and topic. Those behind them are counted together.
 pub const TOPIC_LABELS_MAX: usize = 500;
 
+/// Records of a topic partition that are held each by itself, while what was acquired with them goes on. Where there are more, something is
+/// wrong with the topic and not with its records, and all of them wait: finding each takes some transactions.
+pub const LONE_RECORDS_MAX: usize = 10;
+
 /// `max.message.bytes` of a topic for dead letters that we create: a little less than the largest request that a broker takes by default.
 pub const DEAD_LETTER_BYTES_MAX: usize = 95 << 20;
 

@@ -78,6 +78,11 @@ impl Shelf {
         self.slots.keys().any(|(known, _)| known == at)
     }
 
+    /// Parcels that wait with their topic partition.
+    pub fn count(&self, at: &TopicPartition) -> usize {
+        self.slots.get(&(at.clone(), None)).map_or(0, |slot| slot.parcels.len())
+    }
+
     /// All parcels that wait.
     pub fn parcels(&self) -> impl Iterator<Item = &Parcel> {
         self.slots.values().flat_map(|slot| &slot.parcels)

@@ -140,6 +140,8 @@ mod tests {
         assert_eq!(judge(known, Protocol::Consumer), Outcome::Ahead(400));
         let known = Known { start: Some(400), lag: Some(600), committed: Some(300), ..LOG };
         assert_eq!(judge(known, Protocol::Share), Outcome::Ahead(300));
+        let known = Known { start: Some(400), lag: Some(600), committed: Some(401), ..LOG };
+        assert_eq!(judge(known, Protocol::Consumer), Outcome::Ahead(400), "not by a single record");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::stage::{DELIVERY_COUNT_MAX, Errors, Event, Piece, Script, parcel};
 use super::{SECOND, random};
-use crate::limits::HOLD_RETRY;
+use crate::limits::{HOLD_RETRY, LONE_RECORDS_MAX};
 use crate::source::Parcel;
 
 /// Offsets 0 to 59 of partition 0 in three parcels, and those of partition 1 in one, of which the sink refuses some.
@@ -83,6 +83,20 @@ async fn nothing_tolerated_holds_the_record_and_nothing_else_where_no_order_is_k
     assert_eq!(settled(&journal).into_iter().collect::<BTreeSet<_>>(), all_but(&[25]));
     assert!(journal.contains(&Event::Paused(0)) && !journal.contains(&Event::Resumed(0)), "{journal:?}");
     assert!(rejected(&journal).is_empty() && stage.metrics.held.get() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_takes_no_record_is_not_searched_record_by_record() {
+    let all: Vec<i64> = (0..60).collect();
+    let stage = poisoned(&all, Errors::Stop).play();
+    let writes = |journal: &[Event]| journal.iter().filter(|event| matches!(event, Event::Wrote(_))).count();
+    stage.pass(HOLD_RETRY / 2).await;
+    let searched = writes(&stage.journal());
+    assert!((LONE_RECORDS_MAX..3 * LONE_RECORDS_MAX).contains(&searched), "{searched} transactions");
+    stage.pass(10 * HOLD_RETRY).await;
+    let tried = writes(&stage.journal()) - searched;
+    assert!(tried <= 11 * (LONE_RECORDS_MAX + 1), "{tried} more in ten trials");
+    assert_eq!((stage.troubles(), settled(&stage.journal()).len()), (vec!["t-0".to_owned()], 10));
 }
 
 #[tokio::test(start_paused = true)]
