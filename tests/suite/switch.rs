@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use cluster::load::{Load, produce, sequence};
 use cluster::read::{Isolation, read_all};
 use cluster::{Cluster, pair, unique};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::bridge::{DEADLINE, Flow, eventually, mortal_pair};
 use crate::stream::write;
@@ -169,6 +172,9 @@ fn what_is_left_is_copied_through_either_group() {
         }
     }
     assert!(repeats <= repeated, "{repeats} were repeated, not {repeated}");
+    // The group that goes on may have members as little as the one that is left, even for a look.
+    let (code, _, complaint) = run(&flow, &["switch", "f", "--to", "share", "--dry-run"]);
+    assert!(code == Some(75) && complaint.contains(&flow.group) && complaint.contains("has members"), "{complaint}");
 }
 
 /// Commits an offset of partition 0 for a consumer group.
@@ -187,7 +193,12 @@ fn a_share_group_that_never_was_goes_on_where_the_consumer_group_stands() {
     pair().source.create_topic(&topic, 1, &[]).unwrap();
     write(&pair().source, &topic, 0..100);
     commit(&pair().source, &group, (&topic, 40));
-    let flow = Flow::new(pair(), &[&topic]).with(&format!("flows.f.group.id = \"{group}\""));
+    // Another topic of the flow, which is not named below and stays where it is.
+    let other = unique("left-alone");
+    pair().source.create_topic(&other, 1, &[]).unwrap();
+    write(&pair().source, &other, 0..20);
+    commit(&pair().source, &group, (&other, 10));
+    let flow = Flow::new(pair(), &[&topic, &other]).with(&format!("flows.f.group.id = \"{group}\""));
     assert_eq!(switch(&flow, &["--to", "share", "--topic", &topic]), ([(0, 40)].into(), 0, 1));
     let _worker = flow.start();
     let copies = eventually("the rest has arrived", || {
@@ -195,6 +206,31 @@ fn a_share_group_that_never_was_goes_on_where_the_consumer_group_stands() {
         is_there.then(|| copies(&topic)).filter(|copies| copies.len() >= 60)
     });
     assert_eq!(copies, (40..100).map(|number| (number, 1)).collect());
+}
+
+/// The id of a topic, as Kafka's own tool shows it.
+fn topic_id(cluster: &Cluster, topic: &str) -> Uuid {
+    let table = cluster.tool("org.apache.kafka.tools.TopicCommand", &["--describe", "--topic", topic]).unwrap();
+    let id = table.split_once("TopicId: ").unwrap().1.split_whitespace().next().unwrap();
+    Uuid::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(id).unwrap()).unwrap()
+}
+
+#[test]
+fn what_an_unclean_election_has_rewritten_is_copied_before_the_groups_change() {
+    let (source, topic) = (&pair().source, unique("rewritten"));
+    source.create_topic(&topic, 1, &[]).unwrap();
+    write(source, &topic, 0..100);
+    let flow = Flow::new(pair(), &[&topic]);
+    // As the workers of the share group remember it: offsets 10 to 19 are still to be copied.
+    let mut settings = ClientConfig::new();
+    let settings = settings.set("bootstrap.servers", source.bootstrap());
+    let consumer: BaseConsumer = settings.set("group.id", format!("{}-rewritten", flow.group)).create().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(&topic, 0, Offset::Offset(10)).unwrap();
+    list.find_partition(&topic, 0).unwrap().set_metadata(format!("{} 20", topic_id(source, &topic)));
+    consumer.commit(&list, CommitMode::Sync).unwrap();
+    let (code, _, complaint) = run(&flow, &["switch", "f", "--to", "consumer", "--dry-run"]);
+    assert!(code == Some(75) && complaint.contains(&format!("rewritten offsets of {topic}-0")), "{complaint}");
 }
 
 #[test]

@@ -115,6 +115,7 @@ mod tests {
         assert_eq!(at(400, None), goes(400, 50, 0), "a window at most");
         assert_eq!(at(990, None), goes(990, 10, 0), "the log ends within the window");
         assert_eq!(at(960, Some(0)), goes(1_000, 0, 0), "nothing is left to do");
+        assert_eq!(at(960, Some(1)), goes(960, 39, 0), "one is left, and may be the first");
         assert_eq!(at(60, Some(900)), goes(100, 40, 40), "retention has removed the first ones");
         let busy = Known { start: Some(960), lag: Some(0), end_before: 990, ..LOG };
         assert_eq!(judge(busy, Protocol::Consumer), goes(990, 10, 0), "who knows what was written since");
@@ -142,6 +143,13 @@ mod tests {
         assert_eq!(judge(known, Protocol::Share), Outcome::Ahead(300));
         let known = Known { start: Some(400), lag: Some(600), committed: Some(401), ..LOG };
         assert_eq!(judge(known, Protocol::Consumer), Outcome::Ahead(400), "not by a single record");
+        let at = |start, committed| {
+            let known = Known { start: Some(start), lag: Some(900), committed: Some(committed), ..LOG };
+            judge(known, Protocol::Consumer)
+        };
+        assert_eq!(at(60, 150), Outcome::Ahead(60), "said is where it stands, not where the log begins");
+        assert_eq!(at(60, 80), goes(100, 40, 40), "what lies between was removed");
+        assert_eq!(at(1_200, 1_200), Outcome::Cut(1_200), "both stand behind the end");
     }
 
     #[test]
